@@ -58,14 +58,17 @@ func (k *kit) bringVaried(t *testing.T) (stored []messages.Execution) {
 	return stored
 }
 
-func testList(t *testing.T, k *kit) {
-	stored := k.bringVaried(t)
+// listCase is a filter, and what it keeps.
+type listCase struct {
+	filter store.Filter
+	keep   func(e messages.Execution) bool
+}
+
+// listCases are a case for each thing that a list can be asked for.
+func listCases(stored []messages.Execution) map[string]listCase {
 	middle := stored[len(stored)/2].RequestedAt
 	text := strings.ReplaceAll(stored[3].ID.String(), "-", "")
-	for name, f := range map[string]struct {
-		filter store.Filter
-		keep   func(e messages.Execution) bool
-	}{
+	return map[string]listCase{
 		"all":        {store.Filter{}, func(messages.Execution) bool { return true }},
 		"action":     {store.Filter{Action: "core.even"}, func(e messages.Execution) bool { return e.Action == "core.even" }},
 		"pool":       {store.Filter{Pool: pool}, func(messages.Execution) bool { return true }},
@@ -112,7 +115,12 @@ func testList(t *testing.T, k *kit) {
 		"not an error": {store.Filter{Not: store.Exclusion{Errors: []messages.Code{messages.CodeActionError}}},
 			func(e messages.Execution) bool { return codeOf(e) != messages.CodeActionError }},
 		"not a pool": {store.Filter{Not: store.Exclusion{Pools: []string{pool}}}, func(messages.Execution) bool { return false }},
-	} {
+	}
+}
+
+func testList(t *testing.T, k *kit) {
+	stored := k.bringVaried(t)
+	for name, f := range listCases(stored) {
 		for _, limit := range []int{1, 4, 1000} {
 			for _, f.filter.Oldest = range []bool{false, true} {
 				f.filter.Limit = limit
