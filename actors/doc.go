@@ -11,4 +11,6 @@
 // is wired, a guard around its lifecycle, an entry in the Registry, and supervision by stop and respawn: a panic
 // stops the actor, and its parent decides, on Terminated, whether and when a new one starts. Nothing is ever
 // restarted in place.
+//
+// Its tests take long: workers run real programs, and wait out probes, pauses and time limits.
 package actors

@@ -8,4 +8,6 @@
 //
 // Every answer is JSON, errors included: {"error": {"code", "message", "details"}}. No input of a caller is ever
 // returned as HTML. Every body, list, wait and stream has a bound.
+//
+// Its tests take long: slow callers and waits are given up after seconds, and bodies of the largest size are read.
 package api

@@ -116,6 +116,7 @@ func TestPlainSubmissionsAreReadInOnePass(t *testing.T) {
 // Whatever the body, the answer of a node is that of one that reads every body slowly: the same status, headers and text.
 func TestAnswersAreThoseOfTheSlowWay(t *testing.T) {
 	t.Parallel()
+	server := New(Config{Backend: &fake{}})
 	for _, body := range append(append([]string{}, plainBodies...), otherBodies...) {
 		var want form.SubmitBody
 		err := decodeSlowly(theBody, []byte(body), &want)
@@ -125,7 +126,7 @@ func TestAnswersAreThoseOfTheSlowWay(t *testing.T) {
 		} else {
 			p = toProblem(err)
 		}
-		w := ask(t, New(Config{Backend: &fake{}}), "POST", executionsPath, body, "Content-Type", "application/json")
+		w := ask(t, server, "POST", executionsPath, body, "Content-Type", "application/json")
 		if p == nil {
 			require.Equal(t, 201, w.Code, "%q: %s", body, w.Body)
 			continue

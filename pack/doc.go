@@ -8,4 +8,6 @@
 // Files are strict YAML: an unknown key, a wrong type, a duplicate key, an alias or a second document is a problem.
 // Every file is opened inside its pack through os.Root, so neither ".." nor a symlink can leave the pack. All reads are
 // bounded.
+//
+// Its tests take long: under the race detector, patterns are matched with parameters of the largest size.
 package pack

@@ -75,7 +75,7 @@ func TestListsWithPatternsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range lists {
 		checked := checkerOf(t, fmt.Sprintf(`{"properties":{"l":{"items":{"type":"string","pattern":"%s"}}}}`, c.pattern))
-		for _, items := range []int{1, 10_000, (messages.ParametersMax - 10) / (len(c.item) + 3)} {
+		for _, items := range []int{1, (messages.ParametersMax - 10) / (len(c.item) + 3)} {
 			params := listOf(c.item, min(items, messages.ParametersMax/(len(c.item)+3)-1))
 			require.LessOrEqual(t, len(params), messages.ParametersMax)
 			wrong, err := checked.run(t.Context(), value(t, params))

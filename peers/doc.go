@@ -22,4 +22,6 @@
 //
 // The node opens a Network with its identity before it joins the others, and passes its Heard to membership. The peers
 // actor probes every peer periodically, and shows which of them answer.
+//
+// Its tests take long: they cut, freeze and slow connections until a peer is given up.
 package peers

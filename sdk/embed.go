@@ -1,6 +1,8 @@
 // Package sdk has the Python and Node SDKs inside the binary and writes them to files for the interpreters. It owns
 // those files and their place under a data directory. It never starts a process. The node calls Materialize at its
 // start, and passes the paths to the workers that it starts. The Go SDK is package sdk/go.
+//
+// Its tests take long: they run the suites in Python and Node.js, and each test starts interpreters.
 package sdk
 
 import (

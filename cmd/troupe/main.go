@@ -1,6 +1,8 @@
 // Command troupe is a node and its command line: one binary, one file per verb. The verbs speak to a node over its
 // HTTP API through the client package; only `node`, `config`, `doctor`, `migrate`, `cluster` and `worker check` work on this
 // machine itself. Flags, the environment and files are read here and in config, and nowhere else.
+//
+// Its tests take long: they build the program, start and end nodes, and print pages that do not end.
 package main
 
 import (

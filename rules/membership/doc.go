@@ -20,4 +20,6 @@
 //
 // A store that only one node can use has no leases. There the node beats so that people see it, says whether the store answers, and
 // is never fenced.
+//
+// Its tests take long: models draw thousands of histories of whole fleets.
 package membership
