@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/supervisor/part"
 )
 
-// While no worker is idle, what has just been stored is gathered until nothing before it waits to be placed or claimed, so that a
+// While no worker is idle, what has just been stored is gathered until little before it waits to be placed or claimed, so that a
 // busy node places, publishes, claims and records few large groups instead of many small ones (docs/lab/benchmarks-history.md). Where a
 // worker is idle, or workers have taken all there was, nothing waits.
 const (
@@ -20,12 +20,15 @@ const (
 	gatherTime = 20 * time.Millisecond
 	// gatherMax is how many executions are gathered at most.
 	gatherMax = 256
+	// gatherFrom is how many executions have to be unclaimed before others are gathered behind them. What is gathered is not compared by
+	// priority yet, and behind a few there is little to gain.
+	gatherFrom = 8
 )
 
 // gathers decides whether so many executions, just stored, wait for others: idle is how many workers have nothing, unclaimed how
 // many executions the router has that wait for a worker or for their claim.
 func gathers(stored, idle, unclaimed int) bool {
-	return idle == 0 && unclaimed > 0 && stored < gatherMax
+	return idle == 0 && unclaimed >= gatherFrom && stored < gatherMax
 }
 
 // arrivals are executions that this node has stored and its router has not been told of. Those that an actor had when it
