@@ -146,8 +146,10 @@ func (r *Router) Ended(inc messages.Incarnation) bool {
 // Waiting counts what waits for workers, and what is placed and unclaimed.
 func (r *Router) Waiting() int { return r.roster.Waiting() }
 
-// Idle counts the workers that have nothing, Openings the executions that would be accepted if they were offered now.
-func (r *Router) Idle() int     { return r.roster.Idle() }
+// Idle counts the workers that have nothing.
+func (r *Router) Idle() int { return r.roster.Idle() }
+
+// Openings counts the executions that would be accepted if they were offered now.
 func (r *Router) Openings() int { return r.roster.Openings() }
 
 // Drained reports whether every placement was claimed or taken back.
