@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -67,7 +68,7 @@ func (o overview) done(v *api.Overview) error {
 	if v.Counts != nil {
 		r := &v.Counts.Rates
 		text += fmt.Sprintf("submitted %s/s, ended %s/s, failed %s/s, wait p95 %s, run p95 %s (%s to %s)\n", few(r.Submitted), few(r.Ended), few(r.Failed),
-			about(r.WaitP95), about(r.RunP95), clock(v.Counts.From), clock(v.Counts.To))
+			cmp.Or(about(r.WaitP95), "-"), cmp.Or(about(r.RunP95), "-"), clock(v.Counts.From), clock(v.Counts.To))
 	}
 	_, err := fmt.Fprintln(o.out, text)
 	return err

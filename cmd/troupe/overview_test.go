@@ -28,6 +28,8 @@ func TestTheOverviewIsShown(t *testing.T) {
 	require.Contains(t, s.call(t, "overview", "-o", "json").out, `"waiting_more": true`)
 
 	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","findings":{"at":"2026-01-02T12:00:00Z","findings":[],"not_evaluated":[]},"pools":[],"nodes":[],
+		"counts":{"from":"2026-01-02T11:54:00Z","to":"2026-01-02T11:59:00Z","rates":{},"outcomes":{"series":[]},"failures":[],"slower":[]},
 		"missing":[{"part":"counts","why":"the store is away"}]}`}).call(t, "overview")
 	require.Contains(t, r.out, "no rule of the alerts finds anything wrong\nwithout counts: the store is away\n")
+	require.Contains(t, r.out, "wait p95 -, run p95 - (", "nothing was counted")
 }
