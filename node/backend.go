@@ -56,7 +56,7 @@ func (b *backend) SubmitAwaited(ctx context.Context, request submit.Request) (st
 		return store.Submitted{}, nil, err
 	}
 	expected := b.Expect(executions[0].ID)
-	stored, err := b.submissions.enter(ctx, executions)
+	stored, err := b.submissions.enter(ctx, executions, false)
 	if err != nil {
 		expected.Leave()
 		return store.Submitted{}, nil, err

@@ -38,7 +38,7 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 			"execution %s: it is already retried as %s, which has not this idempotency key of yours; retry without a key to get that one", id, made.Execution.ID)
 	case !made.Existing:
 		b.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
-		b.submissions.wake([]store.Submitted{made})
+		b.submissions.wake([]store.Submitted{made}, false)
 		b.rollups.submitted([]store.Submitted{made})
 		b.journal.operator(ctx, "retry", id.String(), by)
 	}

@@ -3,9 +3,11 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
@@ -94,5 +96,73 @@ func TestAnIdleWorkersClaimIsStoredWithTheExecution(t *testing.T) {
 		gate.open <- struct{}{}
 		ended = k.await(lost.ID)
 		require.Equal(t, []any{messages.Completed, 0}, []any{ended.Status, ended.CrashCount}, "it never started before")
+	})
+}
+
+// together is a store in which submissions meet: none is stored before as many have come as were asked for.
+type together struct {
+	store.Store
+	meets  atomic.Pointer[sync.WaitGroup]
+	placed atomic.Int32 // how many came with a placement
+}
+
+func (m *together) wrap(inner store.Store) store.Store {
+	m.Store = inner
+	return m
+}
+
+func (m *together) SubmitPlaced(ctx context.Context, e []messages.Execution, p []*store.Place) ([]store.Submitted, error) {
+	if meets := m.meets.Load(); meets != nil {
+		m.placed.Add(int32(len(p)))
+		meets.Done()
+		meets.Wait()
+	}
+	return m.Store.SubmitPlaced(ctx, e, p)
+}
+
+// meet makes so many calls submit at once, and returns for how many of them a worker was named first.
+func (m *together) meet(calls int, submit func()) int {
+	var meets, ended sync.WaitGroup
+	meets.Add(calls)
+	m.placed.Store(0)
+	m.meets.Store(&meets)
+	for range calls {
+		ended.Go(submit)
+	}
+	ended.Wait()
+	m.meets.Store(nil)
+	return int(m.placed.Load())
+}
+
+// Of many calls that submit at once and do not wait for the outcome, no more than five ask for an idle worker first. Each that waits asks.
+func TestManyCallsThatDoNotWaitAskForNoWorker(t *testing.T) {
+	t.Parallel()
+	const calls = 12
+	rows := &together{}
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]messages.Handler{"quick": func(context.Context, *messages.Task) (any, error) { return nil, nil }})(c)
+		c.WrapStore, c.Workers["go"] = rows.wrap, calls
+	}, goPack(t, map[string]string{"quick": ""}))
+	most := 0
+	passing := func() {
+		_, err := k.Submit(t.Context(), []submit.Request{ask("t.quick", nil)})
+		assert.NoError(t, err)
+	}
+	k.until("five that do not wait ask", func() bool {
+		asked := rows.meet(calls, passing)
+		require.LessOrEqual(t, asked, 5)
+		most = max(most, asked)
+		return most == 5
+	})
+	k.until("all that wait ask", func() bool {
+		return calls == rows.meet(calls, func() {
+			e, awaited, err := k.SubmitAwaited(t.Context(), ask("t.quick", nil))
+			if assert.NoError(t, err) {
+				defer awaited.Leave()
+				ended, err := awaited.Wait(t.Context())
+				assert.NoError(t, err)
+				assert.Equal(t, []any{e.Execution.ID, messages.Completed}, []any{ended.ID, ended.Status})
+			}
+		})
 	})
 }

@@ -88,7 +88,7 @@ func (in *intake) submit(ctx context.Context, executions []messages.Execution) (
 	}
 	submitted, err := in.store.Submit(ctx, executions)
 	if err == nil {
-		in.submissions.wake(submitted)
+		in.submissions.wake(submitted, false)
 	}
 	return submitted, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
@@ -17,6 +18,8 @@ type submissions struct {
 	*base
 	catalog *catalog
 	servers *watcher
+
+	unawaited atomic.Int32 // how many calls now submit without waiting for the outcome
 }
 
 // complete makes a request that was checked an execution of one of the node's actions, once its parameters are checked too. Its
@@ -79,7 +82,7 @@ func (s *submissions) submit(ctx context.Context, requests []submit.Request) ([]
 	if err != nil {
 		return nil, err
 	}
-	return s.enter(ctx, executions)
+	return s.enterUnawaited(ctx, executions)
 }
 
 // each stores every request that can be stored, and wakes their pools. It returns what became of each.
@@ -109,7 +112,7 @@ func (s *submissions) enterEach(ctx context.Context, executions []messages.Execu
 	if len(executions) == 0 {
 		return
 	}
-	stored, err := s.enter(ctx, executions)
+	stored, err := s.enterUnawaited(ctx, executions)
 	if half := len(executions) / 2; half > 0 && (errors.Is(err, store.ErrConflict) || store.NeverStorable(err)) {
 		s.enterEach(ctx, executions[:half], of[:half])
 		s.enterEach(ctx, executions[half:], of[half:])
@@ -122,15 +125,30 @@ func (s *submissions) enterEach(ctx context.Context, executions []messages.Execu
 	}
 }
 
-// enter stores executions, all or none, and wakes their pools.
-func (s *submissions) enter(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
-	offers := s.offer(executions)
+// unawaitedMax is how many calls that do not wait for the outcome may submit at once, of which any is offered to a router. An offer saves
+// a transaction before the start. That is what whoever waits for the outcome waits for. Many callers that do not wait share their
+// transactions, and offering each execution by itself would cost more than it saves (docs/lab/waits.md).
+const unawaitedMax = 5
+
+// enterUnawaited stores executions whose caller does not wait for the outcome, all or none, and wakes their pools.
+func (s *submissions) enterUnawaited(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	many := s.unawaited.Add(1) > unawaitedMax
+	defer s.unawaited.Add(-1)
+	return s.enter(ctx, executions, many)
+}
+
+// enter stores executions, all or none, and wakes their pools. Many is whether they are some of many that are being stored.
+func (s *submissions) enter(ctx context.Context, executions []messages.Execution, many bool) ([]store.Submitted, error) {
+	var offers offers
+	if !many {
+		offers = s.offer(executions)
+	}
 	submitted, err := s.store.SubmitPlaced(ctx, executions, offers.places())
 	s.settle(offers, submitted, err)
 	if err != nil {
 		return nil, err
 	}
-	s.wake(submitted)
+	s.wake(submitted, many)
 	s.rollups.submitted(submitted)
 	return submitted, nil
 }
@@ -140,7 +158,7 @@ const arrivedMax = 256
 
 // wake tells the routers of what was stored just now: the executions themselves where they are few and nothing but their
 // rank decides when they run, else that there are some.
-func (s *submissions) wake(submitted []store.Submitted) {
+func (s *submissions) wake(submitted []store.Submitted, many bool) {
 	wakes := map[string]*supervisor.Wake{}
 	for i := range submitted {
 		e := &submitted[i].Execution
@@ -149,7 +167,7 @@ func (s *submissions) wake(submitted []store.Submitted) {
 		}
 		w, known := wakes[e.Pool]
 		if !known {
-			w = &supervisor.Wake{}
+			w = &supervisor.Wake{Many: many}
 		}
 		if known && w.Arrived == nil || len(submitted) > arrivedMax || submitted[i].Existing || !plain(e) {
 			w.Arrived = nil

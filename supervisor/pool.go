@@ -198,7 +198,7 @@ func (p *Pool) ticked() {
 // wake hears of work that has just been stored, or that work may be due.
 func (p *Pool) wake(m *Wake) {
 	if len(m.Arrived) > 0 {
-		p.link.Arrive(m.Arrived)
+		p.link.Arrive(m.Arrived, m.Many)
 		return
 	}
 	p.link.Wake(m.Heard)

@@ -36,9 +36,11 @@ type (
 // Messages that a pool understands beside those of its workers, recorder and bridge.
 type (
 	// Wake hints that work may be due. Arrived is work without a session that this node has just stored, and that is due;
-	// empty: the store says what there is. Heard: the store has told every node.
+	// empty: the store says what there is. Many: more is being stored by many callers that do not wait for it. Heard: the store has
+	// told every node.
 	Wake struct {
 		Arrived []messages.Candidate
+		Many    bool
 		Heard   bool
 	}
 	// Beat says that the store holds a heartbeat of this node's workers as of At.

@@ -12,8 +12,8 @@ import (
 )
 
 // While no worker is idle, what has just been stored is gathered until little before it waits to be placed or claimed, so that a
-// busy node places, publishes, claims and records few large groups instead of many small ones (docs/lab/benchmarks-history.md). Where a
-// worker is idle, or workers have taken all there was, nothing waits.
+// busy node places, publishes, claims and records few large groups instead of many small ones (docs/lab/benchmarks-history.md). While
+// many callers submit that do not wait for the outcome, it is gathered behind anything that waits. Else nothing waits for others.
 const (
 	// gatherTime bounds how long an execution is gathered with others. The queues that are dispatched ahead to hold up to
 	// 100 ms of work.
@@ -25,22 +25,28 @@ const (
 	gatherFrom = 8
 )
 
-// gathers decides whether so many executions, just stored, wait for others: idle is how many workers have nothing, unclaimed how
-// many executions the router has that wait for a worker or for their claim.
-func gathers(stored, idle, unclaimed int) bool {
-	return idle == 0 && unclaimed >= gatherFrom && stored < gatherMax
+// gathers decides whether so many executions, just stored, wait for others: many is whether many callers that do not wait are storing
+// more, idle how many workers have nothing, unclaimed how many executions the router has that wait for a worker or for their claim.
+func gathers(stored int, many bool, idle, unclaimed int) bool {
+	behind := gatherFrom
+	if many {
+		idle, behind = 0, 1
+	}
+	return idle == 0 && unclaimed >= behind && stored < gatherMax
 }
 
 // arrivals are executions that this node has stored and its router has not been told of. Those that an actor had when it
 // failed, the next one finds in the store.
 type arrivals struct {
 	gathered []messages.Candidate
+	many     bool         // many were being stored when the last of them came
 	over     actors.Timer // ends their time; nil: they do not wait yet
 }
 
-// Arrive takes up what has just been stored. The end of the message looks at it.
-func (l *Link) Arrive(candidates []messages.Candidate) {
-	l.arrivals.gathered = append(l.arrivals.gathered, candidates...)
+// Arrive takes up what has just been stored; many is whether many callers that do not wait are storing more. The end of the message
+// looks at it.
+func (l *Link) Arrive(candidates []messages.Candidate, many bool) {
+	l.arrivals.gathered, l.arrivals.many = append(l.arrivals.gathered, candidates...), many
 }
 
 // LookAtArrivals tells the router of what was gathered, unless that waits for more.
@@ -48,7 +54,7 @@ func (l *Link) LookAtArrivals() {
 	a := &l.arrivals
 	switch {
 	case len(a.gathered) == 0:
-	case !gathers(len(a.gathered), l.router.Idle(), l.router.Waiting()):
+	case !gathers(len(a.gathered), a.many, l.router.Idle(), l.router.Waiting()):
 		l.TellArrivals()
 	case a.over == nil:
 		a.over = l.World.After(cmp.Or(l.Config.GatherTime, gatherTime), l.TellArrivals)

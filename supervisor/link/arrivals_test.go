@@ -11,15 +11,18 @@ func TestWhatIsStoredWaitsForOthersOnlyBehindUnclaimedWork(t *testing.T) {
 	for _, c := range []struct {
 		name                    string
 		stored, idle, unclaimed int
-		want                    bool
+		many, want              bool
 	}{
-		{"a worker is idle", 1, 1, gatherFrom, false},
-		{"nothing is on its way", 1, 0, 0, false},
-		{"behind little unclaimed work", 1, 0, gatherFrom - 1, false},
-		{"behind unclaimed work", 1, 0, gatherFrom, true},
-		{"one less than a full group", gatherMax - 1, 0, gatherFrom, true},
-		{"a full group", gatherMax, 0, gatherFrom, false},
+		{"a worker is idle", 1, 1, gatherFrom, false, false},
+		{"nothing is on its way", 1, 0, 0, false, false},
+		{"behind little unclaimed work", 1, 0, gatherFrom - 1, false, false},
+		{"behind unclaimed work", 1, 0, gatherFrom, false, true},
+		{"one less than a full group", gatherMax - 1, 0, gatherFrom, false, true},
+		{"a full group", gatherMax, 0, gatherFrom, false, false},
+		{"of many, behind one, although a worker is idle", 1, 1, 1, true, true},
+		{"of many, and nothing is on its way", 1, 0, 0, true, false},
+		{"of many, a full group", gatherMax, 0, gatherFrom, true, false},
 	} {
-		require.Equal(t, c.want, gathers(c.stored, c.idle, c.unclaimed), c.name)
+		require.Equal(t, c.want, gathers(c.stored, c.many, c.idle, c.unclaimed), c.name)
 	}
 }
