@@ -98,6 +98,8 @@ type Submission struct {
 	Timeout        time.Duration
 	MaxRetries     *int
 	Labels         map[string]string
+	// Trace is the trace that the execution belongs to: a W3C traceparent, and after a blank a tracestate where there is one.
+	Trace string
 }
 
 // Request is the submission as a node takes it. What can be said of it alone is checked: such an error is a *Problem.
@@ -115,7 +117,7 @@ func (s *Submission) Request() (submit.Request, error) {
 func (s *Submission) encode() (submit.Request, error) {
 	r := submit.Request{
 		ActionRef: s.Action, Session: s.Session, Affinity: string(s.Affinity), Priority: s.Priority, RunAt: s.RunAt, IdempotencyKey: s.IdempotencyKey,
-		MaxRetries: s.MaxRetries, Labels: s.Labels,
+		MaxRetries: s.MaxRetries, Labels: s.Labels, Trace: s.Trace,
 	}
 	if s.Timeout != 0 {
 		seconds := s.Timeout.Seconds()

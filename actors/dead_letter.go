@@ -189,8 +189,9 @@ func (d *DeadLetter) one(ctx context.Context, dead broker.Delivery, worker messa
 			row.Resolution = "failed"
 		}
 	}
-	d.cfg.Logger.Warn("Received dead letter for execution", "execution", p.Execution, "attempt", p.Attempt,
-		"worker", row.Worker, "reason", reasonOf(dead), "resolution", row.Resolution)
+	e.ID = p.Execution // also of one that is missing
+	d.cfg.Logger.Warn("Received dead letter for execution", append(e.LogFields(), "attempt", p.Attempt,
+		"worker", row.Worker, "reason", reasonOf(dead), "resolution", row.Resolution)...)
 	kept, err := d.keep(ctx, dead, row, reasonOf(dead))
 	if err != nil || row.Resolution != "failed" {
 		return err

@@ -131,7 +131,7 @@ func (h *herald) end(t *testing.T, n int, notify bool) []messages.ExecutionID {
 		ids[i] = messages.NewExecutionID()
 		batch[i] = messages.Execution{
 			ID: ids[i], Action: "core.act", Pool: "pool", Notify: notify, Parameters: json.RawMessage(`{"secret":"s3cret"}`),
-			Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=1",
 		}
 		changes[i] = &store.End{ID: ids[i], Outcome: messages.Outcome{
 			Status: messages.Failed, Error: &messages.Error{Code: messages.CodeNoWorkers, Message: "no workers available"},
@@ -170,6 +170,8 @@ func TestNoticesAreToldWhenOutcomesAreCommitted(t *testing.T) {
 		require.Equal(t, "execution.failed.core.act", d.RoutingKey)
 		require.Equal(t, n.ExecutionID.String(), d.ID)
 		require.Equal(t, n.Trace, d.Headers["traceparent"])
+		require.Equal(t, n.State, d.Headers["tracestate"])
+		require.Equal(t, []int{55, 3}, []int{len(n.Trace), len(n.State)})
 		require.NotContains(t, string(d.Body), "s3cret", "a notice has no parameters")
 	}
 	require.Len(t, seen, len(ids))

@@ -74,7 +74,7 @@ func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messag
 		stack := ""
 		if p := recover(); p != nil {
 			end.crashed, stack = fmt.Sprintf("handler panicked: %v", p), panicStack()
-			g.cfg.Logger.Error("handler panicked", "action", e.Action, "execution", e.ID, "panic", fmt.Sprint(p), "stack", stack)
+			g.cfg.Logger.Error("handler panicked", append(e.LogFields(), "action", e.Action, "panic", fmt.Sprint(p), "stack", stack)...)
 		}
 		if end.crashed != "" {
 			end.outcome = lost(end.crashed, "panic", stack)
@@ -107,7 +107,7 @@ func panicStack() string {
 func taskOf(e *messages.Execution, run *handlerRun) *messages.Task {
 	return &messages.Task{
 		ID: e.ID, Attempt: e.Attempt, Action: e.Action, Parameters: e.Parameters, Session: e.Session,
-		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: e.Trace, Reporter: run,
+		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: messages.TraceParent(e.Trace), TraceState: messages.TraceState(e.Trace), Reporter: run,
 	}
 }
 

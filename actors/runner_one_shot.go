@@ -142,7 +142,10 @@ func (s *oneShotRunner) env(e *messages.Execution, program []string) []string {
 	env = append(env,
 		"TROUPE_EXECUTION="+e.ID.String(), "TROUPE_ATTEMPT="+strconv.Itoa(int(e.Attempt)),
 		"TROUPE_ACTION="+e.Action, "TROUPE_SESSION="+e.Session, "TROUPE_WORKER="+string(s.worker),
-		"TROUPE_INCARNATION="+s.cfg.Incarnation.String(), "TRACEPARENT="+e.Trace)
+		"TROUPE_INCARNATION="+s.cfg.Incarnation.String(), "TRACEPARENT="+messages.TraceParent(e.Trace))
+	if state := messages.TraceState(e.Trace); state != "" {
+		env = append(env, "TRACESTATE="+state)
+	}
 	return append(env, parameterEnv(e.Parameters)...)
 }
 

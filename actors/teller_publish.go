@@ -53,7 +53,7 @@ func (t *teller) compose(found store.NoticesPage) *noticePage {
 	for i := range found.Notices {
 		m, err := t.message(&found.Notices[i])
 		if err != nil {
-			t.logs.untellable.Error(t.cfg.Logger, "notice cannot be told", "execution", found.Notices[i].Execution.ID, "error", err)
+			t.logs.untellable.Error(t.cfg.Logger, "notice cannot be told", append(found.Notices[i].Execution.LogFields(), "error", err)...)
 			p.Gone++
 			continue
 		}
@@ -79,7 +79,10 @@ func (t *teller) message(n *store.Notice) (broker.Message, error) {
 	}
 	headers := map[string]string{"type": messages.NoticeType}
 	if e.Trace != "" {
-		headers["traceparent"] = e.Trace
+		headers["traceparent"] = notice.Trace
+	}
+	if notice.State != "" {
+		headers["tracestate"] = notice.State
 	}
 	return broker.Message{
 		Exchange: t.cfg.Settings.ExecutionsExchange(), RoutingKey: broker.NoticeKey(e.Status, e.Action),

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,9 +19,9 @@ func (s *server) submitBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	trace := traceparent(c.r)
+	trace := traceOf(c.r)
 	for i := range requests {
-		requests[i].CreatedBy, requests[i].Trace = c.caller, trace
+		requests[i].CreatedBy, requests[i].Trace = c.caller, cmp.Or(requests[i].Trace, trace)
 	}
 	stored, err := s.Backend.Submit(c.r.Context(), requests)
 	if err != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -80,7 +81,7 @@ func (s *server) submit(c *call) error {
 			return err
 		}
 	}
-	body.CreatedBy, body.Trace = c.caller, traceparent(c.r)
+	body.CreatedBy, body.Trace = c.caller, cmp.Or(body.Trace, traceOf(c.r))
 	stored, awaited, err := s.store(c.r.Context(), &body.Request, wait > 0)
 	if err != nil {
 		return err

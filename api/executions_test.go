@@ -299,18 +299,63 @@ func TestTheNodesFaultsAreTold(t *testing.T) {
 	}
 }
 
-func TestTraceparent(t *testing.T) {
+// The headers are parsed by rules/submit. Here: which of them count.
+func TestTraceOfARequest(t *testing.T) {
 	t.Parallel()
-	good := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for text, want := range map[string]string{
-		good: good, "": "", "00-x": "", strings.ToUpper(good): "", "01" + good[2:]: "",
-		strings.Replace(good, "0af7651916cd43dd8448eb211c80319c", strings.Repeat("0", 32), 1): "",
-		good[:54] + "<": "",
+	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for name, c := range map[string]struct {
+		headers []string
+		want    string
+	}{
+		"none":                    {nil, ""},
+		"a traceparent":           {[]string{"traceparent", good}, good},
+		"one that is none":        {[]string{"Traceparent", "00-x"}, ""},
+		"two of them":             {[]string{"Traceparent", good, "Traceparent", good}, ""},
+		"a tracestate":            {[]string{"Traceparent", good, "Tracestate", "a=1"}, good + " a=1"},
+		"two tracestates are one": {[]string{"Traceparent", good, "Tracestate", "a=1", "Tracestate", "b=2"}, good + " a=1,b=2"},
+		"a wrong tracestate":      {[]string{"Traceparent", good, "Tracestate", "A"}, good},
+		"a tracestate alone":      {[]string{"Tracestate", "a=1"}, ""},
 	} {
 		r, err := http.NewRequest(http.MethodGet, "/", nil)
 		require.NoError(t, err)
-		r.Header.Set("Traceparent", text)
-		require.Equal(t, want, traceparent(r))
+		for i := 0; i < len(c.headers); i += 2 {
+			r.Header.Add(c.headers[i], c.headers[i+1])
+		}
+		require.Equal(t, c.want, traceOf(r), name)
+	}
+}
+
+// Every way in takes the header's trace, unless the submission has one of its own; what is wrong in a submission is told.
+func TestTraceOfASubmission(t *testing.T) {
+	t.Parallel()
+	const own, header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for _, c := range []struct{ path, kind, body string }{
+		{"/api/v1/executions", "application/json", `{"action_ref":"a.b","trace":%q}`},
+		{"/api/v1/executions/batch", "application/json", `{"executions":[{"action_ref":"a.b","trace":%q}]}`},
+		{"/api/v1/executions/stream", "application/x-ndjson", `{"action_ref":"a.b","trace":%q}`},
+	} {
+		for given, want := range map[string]string{own + " a=1": own + " a=1", "": header + " b=2"} {
+			b := newBackend(t)
+			w := ask(t, New(Config{Backend: b}), "POST", c.path, fmt.Sprintf(c.body, given), "Content-Type", c.kind, "Traceparent", header, "Tracestate", "b=2")
+			require.Less(t, w.Code, 300, w.Body.String())
+			require.Len(t, b.requests, 1, c.path)
+			require.Equal(t, want, b.requests[0].Trace, c.path)
+		}
+		w := ask(t, New(Config{Backend: newBackend(t)}), "POST", c.path, fmt.Sprintf(c.body, "x"), "Content-Type", c.kind)
+		require.Contains(t, w.Body.String(), "trace must be a W3C traceparent", c.path)
+	}
+}
+
+func TestTheViewOfATrace(t *testing.T) {
+	t.Parallel()
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for trace, want := range map[string][3]string{
+		"": {}, parent: {parent, "", "0af7651916cd43dd8448eb211c80319c"}, parent + " a=1": {parent, "a=1", "0af7651916cd43dd8448eb211c80319c"},
+	} {
+		v := form.ViewExecution(&messages.Execution{Trace: trace})
+		require.Equal(t, want, [3]string{v.Trace, v.TraceState, v.TraceID})
+		e := v.Execution()
+		require.Equal(t, trace, e.Trace, "a client reads back what the node has")
 	}
 }
 

@@ -74,6 +74,8 @@ func (q *quickReader) submission(v *form.SubmitBody, waits bool) bool {
 			return q.float(&v.QueueDeadline)
 		case "labels":
 			return q.labels(&v.Labels)
+		case "trace":
+			return q.text(&v.Trace)
 		case "wait_seconds":
 			return waits && q.float(&v.WaitSeconds)
 		}

@@ -66,7 +66,7 @@ func manyKeys(n int) string {
 // pass was enough.
 func sameAsSlowly(t *testing.T, body []byte) bool {
 	t.Helper()
-	before := form.SubmitBody{Request: submit.Request{ActionRef: "before", Labels: map[string]string{"a": "b"}}}
+	before := form.SubmitBody{Request: submit.Request{ActionRef: "before", Labels: map[string]string{"a": "b"}, Trace: "t"}}
 	var want form.SubmitBody
 	wrong, got := decodeSlowly(theBody, body, &want), before
 	read := quick(body, &got)
@@ -104,7 +104,7 @@ func TestPlainSubmissionsAreReadInOnePass(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	n, f := 3, 1.5
 	whole := form.SubmitBody{WaitSeconds: &f, Request: submit.Request{ActionRef: "a", Parameters: json.RawMessage(`{"a":1}`), Session: "s", Affinity: "hint", Priority: &n,
-		RunAt: at, IdempotencyKey: "k", TimeoutSeconds: &f, MaxRetries: &n, QueueDeadline: &f, Labels: map[string]string{"a": "b"}}}
+		RunAt: at, IdempotencyKey: "k", TimeoutSeconds: &f, MaxRetries: &n, QueueDeadline: &f, Labels: map[string]string{"a": "b"}, Trace: "t"}}
 	body, err := json.Marshal(whole)
 	require.NoError(t, err)
 	for field := range fieldsOf(reflect.TypeOf(whole)) {

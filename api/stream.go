@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,6 +59,7 @@ type submitStream struct {
 	c       *call
 	lines   *lineReader
 	out     stream
+	trace   string          // of the lines that have none of their own
 	ctx     context.Context // ends with the caller, the node or the stream's time
 	close   func()
 	begun   bool // the answer has begun
@@ -75,7 +77,7 @@ func newSubmitStream(s *server, c *call) *submitStream {
 	_ = control.EnableFullDuplex()
 	ctx, cancel := context.WithTimeout(c.r.Context(), StreamTime)
 	c.begun = true
-	st := &submitStream{s: s, c: c, lines: newLineReader(c.r.Body), out: stream{w: c.w, control: control}, ctx: ctx,
+	st := &submitStream{s: s, c: c, trace: traceOf(c.r), lines: newLineReader(c.r.Body), out: stream{w: c.w, control: control}, ctx: ctx,
 		hold: s.holding(true, ctx.Done())}
 	st.hold.caller = c.hold.caller
 	// The end of ctx ends a read that waits for the caller.
@@ -159,7 +161,7 @@ func (st *submitStream) take(text []byte) *messages.Problem {
 	if err := st.hold.add(int64(len(text)) + entryCost + labelCost*int64(len(r.Labels))); err != nil {
 		return toProblem(err)
 	}
-	r.CreatedBy, r.Trace = st.c.caller, traceparent(st.c.r)
+	r.CreatedBy, r.Trace = st.c.caller, cmp.Or(r.Trace, st.trace)
 	st.list = append(st.list, r)
 	st.waiting = append(st.waiting, len(st.answers))
 	st.answers = append(st.answers, form.StreamAnswer{Line: st.line})

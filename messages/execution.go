@@ -40,7 +40,7 @@ type Execution struct {
 	Priority   Priority
 	Labels     map[string]string
 	CreatedBy  string
-	Trace      string // W3C traceparent
+	Trace      string // W3C trace context: see TraceParent
 
 	IdempotencyKey string
 	// KeyOwner is whose the key is, where that is not who created the execution: of a retry by hand, who asked for it.

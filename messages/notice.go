@@ -31,7 +31,8 @@ type ExecutionCompleted struct {
 
 	Session  string            `json:"session,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Trace    string            `json:"trace,omitempty"` // W3C traceparent of the submission
+	Trace    string            `json:"trace,omitempty"`       // W3C traceparent of the submission
+	State    string            `json:"trace_state,omitempty"` // W3C tracestate of the submission
 	Retries  int               `json:"retry_count,omitempty"`
 	Original ExecutionID       `json:"original_execution,omitzero"`
 	// RetriedAs is the execution that repeats this one; where it is there, the chain has not ended.
@@ -46,7 +47,7 @@ type ExecutionCompleted struct {
 func NoticeOf(e *Execution) ExecutionCompleted {
 	n := ExecutionCompleted{
 		Type: NoticeType, ExecutionID: e.ID, Action: e.Action, Version: e.Version, Status: e.Status, Attempt: e.Attempt,
-		Session: e.Session, Labels: e.Labels, Trace: e.Trace, Retries: e.RetryCount, Original: e.Original,
+		Session: e.Session, Labels: e.Labels, Trace: TraceParent(e.Trace), State: TraceState(e.Trace), Retries: e.RetryCount, Original: e.Original,
 		RetriedAs: e.RetriedAs, RequestedAt: e.RequestedAt, StartedAt: e.StartedAt, FinishedAt: e.FinishedAt,
 	}
 	switch {

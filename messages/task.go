@@ -20,6 +20,7 @@ type Task struct {
 	Lost       bool  // the session's state was lost before this run
 	RetryCount int
 	Trace      string // W3C traceparent
+	TraceState string // W3C tracestate
 
 	// Reporter takes what the handler shows of its run. nil, as in a handler's own test: it is dropped.
 	Reporter Reporter

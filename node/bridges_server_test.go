@@ -80,7 +80,7 @@ func TestSubmitAndListenByAMQP(t *testing.T) {
 	submit := func(id, body string) messages.SubmitReply {
 		confirms, err := o.Publish(t.Context(), []broker.Message{{
 			RoutingKey: o.settings.RequestsQueue(), ID: id, Body: []byte(body), ReplyTo: answers, CorrelationID: "c/" + id,
-			Headers: map[string]string{"traceparent": traced},
+			Headers: map[string]string{"traceparent": traced, "tracestate": "a=1"},
 		}})
 		require.NoError(t, err)
 		require.Equal(t, []broker.Confirm{broker.Confirmed}, confirms)
@@ -93,10 +93,11 @@ func TestSubmitAndListenByAMQP(t *testing.T) {
 	n, d := hears[messages.ExecutionCompleted](t, notices)
 	require.Equal(t, r.ID, n.ExecutionID)
 	require.Equal(t, messages.Completed, n.Status)
-	require.JSONEq(t, `{"parameters": {"n": 1}, "trace": "`+traced+`"}`, string(n.Result))
+	require.JSONEq(t, `{"parameters": {"n": 1}, "trace": "`+traced+`", "state": "a=1"}`, string(n.Result))
 	require.Equal(t, r.ID.String(), d.ID)
 	require.Equal(t, "execution.completed.t.echo", d.RoutingKey)
 	require.Equal(t, traced, d.Headers["traceparent"])
+	require.Equal(t, "a=1", d.Headers["tracestate"])
 	require.Equal(t, r.ID, submit("order-1", `{"action_ref": "t.echo", "parameters": {"n": 1}}`).ID)
 	require.Equal(t, "action_not_found", submit("order-2", `{"action_ref": "t.nothing"}`).Error.Code)
 	letter := k.letters(1)[0]
@@ -159,7 +160,7 @@ func TestSubmitBySQL(t *testing.T) {
  VALUES ('`+id.String()+`', 't.echo', '{"n": 1}', 7, '{"team": "a"}', '90 seconds')`))
 	n, _ := hears[messages.ExecutionCompleted](t, notices)
 	require.Equal(t, id, n.ExecutionID)
-	require.JSONEq(t, `{"parameters": {"n": 1}, "trace": ""}`, string(n.Result))
+	require.JSONEq(t, `{"parameters": {"n": 1}, "trace": "", "state": ""}`, string(n.Result))
 	e := k.get(id)
 	require.Equal(t, []any{messages.Priority(7), map[string]string{"team": "a"}, 90 * time.Second, "sql"},
 		[]any{e.Priority, e.Labels, e.Timeout, e.CreatedBy})

@@ -59,7 +59,7 @@ func hears[T any](t *testing.T, c broker.Consumer) (T, broker.Delivery) {
 }
 
 func echo(_ context.Context, task *messages.Task) (any, error) {
-	return object{"parameters": task.Parameters, "trace": task.Trace}, nil
+	return object{"parameters": task.Parameters, "trace": task.Trace, "state": task.TraceState}, nil
 }
 
 func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
@@ -72,7 +72,7 @@ func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 	ask := func(id, body string) messages.SubmitReply {
 		k.put(broker.Message{
 			RoutingKey: requests, ID: id, Body: []byte(body), ReplyTo: "answers", CorrelationID: "c/" + id,
-			Headers: map[string]string{"traceparent": traced},
+			Headers: map[string]string{"traceparent": traced, "tracestate": "a=1"},
 		})
 		r, d := hears[messages.SubmitReply](t, answers)
 		require.Equal(t, "c/"+id, d.CorrelationID)
@@ -84,9 +84,10 @@ func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 	got := result[struct {
 		Parameters object
 		Trace      string
+		State      string
 	}](t, e)
 	require.Equal(t, object{"n": 7.0}, got.Parameters)
-	require.Equal(t, traced, got.Trace)
+	require.Equal(t, []string{traced, "a=1"}, []string{got.Trace, got.State})
 	require.Equal(t, "order-1", e.IdempotencyKey, "the message's id is the key")
 	require.Equal(t, map[string]string{"a": "b"}, e.Labels)
 	require.Equal(t, messages.Priority(8), e.Priority)
@@ -337,7 +338,7 @@ func TestOtherProgramsSubmitByTheStore(t *testing.T) {
 	good := store.Submission{
 		ID: messages.NewExecutionID(), Action: "t.echo", Parameters: json.RawMessage(`{"n": 1}`), Session: "s",
 		Affinity: messages.AffinityHint, Priority: &priority, IdempotencyKey: "k", Timeout: 90 * time.Second, MaxRetries: &retries,
-		Labels: map[string]string{"a": "b"}, CreatedBy: "trigger", Trace: traced,
+		Labels: map[string]string{"a": "b"}, CreatedBy: "trigger", Trace: traced + " a=1",
 	}
 	bare := store.Submission{ID: messages.NewExecutionID(), Action: "t.echo"}
 	wrong := store.Submission{ID: messages.NewExecutionID(), Action: "t.echo", Parameters: json.RawMessage(`{"n": "x"}`)}
@@ -356,7 +357,7 @@ func TestOtherProgramsSubmitByTheStore(t *testing.T) {
 	require.Contains(t, refused(conflict.ID), "idempotency key k")
 	e := k.await(good.ID)
 	require.Equal(t, messages.Completed, e.Status)
-	require.Equal(t, []any{"s", messages.AffinityHint, priority, "k", 90 * time.Second, 2, true, "sql:trigger", traced},
+	require.Equal(t, []any{"s", messages.AffinityHint, priority, "k", 90 * time.Second, 2, true, "sql:trigger", traced + " a=1"},
 		[]any{e.Session, e.Affinity, e.Priority, e.IdempotencyKey, e.Timeout, e.MaxRetries, e.MayRepeat, e.CreatedBy, e.Trace})
 	require.Equal(t, "sql", k.await(bare.ID).CreatedBy)
 	page, err := k.Store().List(t.Context(), store.Filter{})

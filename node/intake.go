@@ -17,8 +17,11 @@ import (
 // createdByBroker is who an execution was created by that came by the requests queue.
 const createdByBroker = "amqp"
 
-// traceHeader is the header of a message that carries W3C trace context.
-const traceHeader = "traceparent"
+// The headers of a message that carry W3C trace context.
+const (
+	parentHeader = "traceparent"
+	stateHeader  = "tracestate"
+)
 
 // intake takes the submissions of other programs, which come by the requests queue and by the store's inbox.
 type intake struct {
@@ -49,7 +52,10 @@ func (in *intake) readRequest(d broker.Delivery) (messages.Execution, *actors.Re
 		if request.IdempotencyKey == "" {
 			request.IdempotencyKey = d.ID
 		}
-		request.CreatedBy, request.Trace = createdByBroker, submit.Traceparent(d.Headers[traceHeader])
+		request.CreatedBy = createdByBroker
+		if request.Trace == "" {
+			request.Trace = submit.Trace(d.Headers[parentHeader], d.Headers[stateHeader])
+		}
 		var e messages.Execution
 		if p := request.Check(); p != nil {
 			err = p

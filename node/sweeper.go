@@ -140,7 +140,7 @@ func (s *sweeper) waitedForAny(e *messages.Execution) store.Change {
 
 // neverStarted ends what was placed long ago and never started. It is a safety net, as overrun is.
 func (s *sweeper) neverStarted(e *messages.Execution) store.Change {
-	s.logger.Warn("Execution has been scheduled for too long", "execution", e.ID, "first_placed", e.FirstPlacedAt)
+	s.logger.Warn("Execution has been scheduled for too long", append(e.LogFields(), "first_placed", e.FirstPlacedAt)...)
 	return s.end(e, messages.CodeStartTimeout, "Execution timeout: worker did not pick up task within timeout", failedByMonitor)
 }
 

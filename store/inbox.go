@@ -44,7 +44,7 @@ type Submission struct {
 	MaxRetries     *int          // nil: the action's
 	Labels         map[string]string
 	CreatedBy      string
-	Trace          string
+	Trace          string    // W3C traceparent, and after a blank a tracestate
 	At             time.Time // when the row was inserted
 	// Invalid says why the row cannot be a submission, for example an infinite time. The node refuses it with this text;
 	// empty: it can.
@@ -59,7 +59,7 @@ func (s *Submission) Request() submit.Request {
 	r := submit.Request{
 		ActionRef: s.Action, Parameters: s.Parameters, Session: s.Session, Affinity: string(s.Affinity), RunAt: s.RunAt,
 		IdempotencyKey: s.IdempotencyKey, MaxRetries: s.MaxRetries, Labels: s.Labels, CreatedBy: insertedBy(s.CreatedBy),
-		Trace: submit.Traceparent(s.Trace),
+		Trace: submit.ParseTrace(s.Trace),
 	}
 	if s.Priority != nil {
 		priority := int(*s.Priority)

@@ -29,6 +29,8 @@ func (v *ExecutionView) AppendJSON(b []byte) ([]byte, error) {
 	}
 	w.text(`,"created_by":`, v.CreatedBy)
 	w.text(`,"trace":`, v.Trace)
+	w.text(`,"trace_state":`, v.TraceState)
+	w.text(`,"trace_id":`, v.TraceID)
 	w.text(`,"idempotency_key":`, v.IdempotencyKey)
 	w.limits(v)
 	w.text(`,"worker":`, string(v.Worker))

@@ -3,6 +3,7 @@ package form
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -23,7 +24,9 @@ type ExecutionView struct {
 	Priority       messages.Priority    `json:"priority"`
 	Labels         map[string]string    `json:"labels,omitempty"`
 	CreatedBy      string               `json:"created_by,omitempty"`
-	Trace          string               `json:"trace,omitempty"`
+	Trace          string               `json:"trace,omitempty" doc:"W3C traceparent of its trace"`
+	TraceState     string               `json:"trace_state,omitempty" doc:"W3C tracestate of its trace"`
+	TraceID        string               `json:"trace_id,omitempty" doc:"id of its trace, as in trace and in the node's log"`
 	IdempotencyKey string               `json:"idempotency_key,omitempty"`
 
 	TimeoutSeconds float64              `json:"timeout_seconds,omitempty"`
@@ -70,7 +73,7 @@ func ViewExecution(e *messages.Execution) ExecutionView {
 	v := ExecutionView{
 		ID: e.ID, ActionRef: e.Action, Version: e.Version, Pool: e.Pool, Status: e.Status, Attempt: e.Attempt,
 		Session: e.Session, Affinity: e.Affinity, Priority: e.Priority, Labels: e.Labels, CreatedBy: e.CreatedBy,
-		Trace: e.Trace, IdempotencyKey: e.IdempotencyKey,
+		Trace: messages.TraceParent(e.Trace), TraceState: messages.TraceState(e.Trace), TraceID: messages.TraceID(e.Trace), IdempotencyKey: e.IdempotencyKey,
 		TimeoutSeconds: e.Timeout.Seconds(), QueueDeadline: e.QueueDeadline, Idempotent: e.Idempotent,
 		MaxRetries: e.MaxRetries, RetryCount: e.RetryCount, RetryReason: e.RetryReason, Original: e.Original,
 		RetriedAs: e.RetriedAs, CrashCount: e.CrashCount, TakeBacks: e.TakeBacks,
@@ -92,7 +95,7 @@ func (v *ExecutionView) Execution() messages.Execution {
 	return messages.Execution{
 		ID: v.ID, Action: v.ActionRef, Version: v.Version, Pool: v.Pool, Status: v.Status, Attempt: v.Attempt,
 		Session: v.Session, Affinity: v.Affinity, Priority: v.Priority, Labels: v.Labels, CreatedBy: v.CreatedBy,
-		Trace: v.Trace, IdempotencyKey: v.IdempotencyKey,
+		Trace: strings.TrimSuffix(v.Trace+" "+v.TraceState, " "), IdempotencyKey: v.IdempotencyKey,
 		Timeout: time.Duration(math.Round(v.TimeoutSeconds * float64(time.Second))), QueueDeadline: v.QueueDeadline, Idempotent: v.Idempotent,
 		MaxRetries: v.MaxRetries, RetryCount: v.RetryCount, RetryReason: v.RetryReason, Original: v.Original,
 		RetriedAs: v.RetriedAs, CrashCount: v.CrashCount, TakeBacks: v.TakeBacks,

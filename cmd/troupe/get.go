@@ -142,6 +142,7 @@ func fieldsOf(v form.ExecutionView) [][2]string {
 		{"id", v.ID.String()}, {"action", v.ActionRef + " " + v.Version}, {"status", v.Status.String()}, {"pool", v.Pool},
 		{"worker", string(v.Worker)}, {"attempt", fmt.Sprint(v.Attempt)}, {"priority", fmt.Sprint(v.Priority)},
 		{"session", v.Session}, {"affinity", string(v.Affinity)}, {"labels", labelText(v.Labels)}, {"created_by", v.CreatedBy},
+		{"trace_id", v.TraceID},
 		{"requested", clock(v.RequestedAt)}, {"run_at", clock(laterThan(v.RunAt, v.RequestedAt))}, {"scheduled", clock(v.ScheduledAt)},
 		{"started", clock(v.StartedAt)}, {"finished", clock(v.FinishedAt)},
 	}

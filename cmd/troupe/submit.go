@@ -26,12 +26,12 @@ const (
 // submission is the verb submit, and what its flags say.
 type submission struct {
 	executions
-	params, session, affinity, at, key, batch string
-	priority, maxRetries                      int
-	labels                                    []string
-	timeout, queueDeadline, sessionTimeout    time.Duration
-	wait                                      bool
-	given                                     func(flag string) bool
+	params, session, affinity, at, key, batch, trace string
+	priority, maxRetries                             int
+	labels                                           []string
+	timeout, queueDeadline, sessionTimeout           time.Duration
+	wait                                             bool
+	given                                            func(flag string) bool
 }
 
 func (s *submission) command() *cobra.Command {
@@ -84,13 +84,14 @@ func (s *submission) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.labels, "label", nil, "label name=value; may be repeated")
 	f.DurationVar(&s.timeout, "timeout", 0, "run timeout; left out: the action's own")
 	f.DurationVar(&s.queueDeadline, "queue-deadline", 0, "how long it may wait for a busy worker")
+	f.StringVar(&s.trace, "trace", "", "W3C traceparent of the trace that it belongs to; left out: TRACEPARENT of the environment, with TRACESTATE")
 	f.IntVar(&s.maxRetries, "max-retries", 0, "retries when it fails; left out: the action's own number")
 	f.BoolVar(&s.wait, "wait", false, "wait for the end and print the result")
 }
 
 // request is the submission without its parameters.
 func (s *submission) request(ctx context.Context, c *client.Client, action string) (r submit.Request, err error) {
-	r = submit.Request{ActionRef: action, Session: s.session, Affinity: s.affinity, IdempotencyKey: s.key}
+	r = submit.Request{ActionRef: action, Session: s.session, Affinity: s.affinity, IdempotencyKey: s.key, Trace: s.traceOf()}
 	if s.given("priority") {
 		r.Priority = &s.priority
 	}
@@ -190,4 +191,13 @@ func (s *submission) timedOut(ctx context.Context, err error, r submit.Request) 
 		return fmt.Errorf("timeout: Session operation timeout: session %s, action %s, after %s; it goes on at the node", r.Session, r.ActionRef, s.sessionTimeout)
 	}
 	return err
+}
+
+// traceOf is the trace that the submission belongs to: what the flag says, else what the environment does, as other programs that know
+// W3C trace context read it. There an invalid one is passed over: nobody gave it to this verb.
+func (s *submission) traceOf() string {
+	if s.trace != "" {
+		return s.trace
+	}
+	return submit.Trace(s.env("TRACEPARENT", ""), s.env("TRACESTATE", ""))
 }

@@ -30,7 +30,7 @@ type Terms struct {
 func Complete(r *Request, a *messages.Action, t *Terms) (messages.Execution, error) {
 	e := messages.Execution{
 		ID: t.ID, Action: a.Ref, Version: a.Version, Pool: a.Pool, Status: messages.Requested,
-		Parameters: r.Parameters, Session: r.Session, Labels: r.Labels, CreatedBy: r.CreatedBy, Trace: r.Trace,
+		Parameters: r.Parameters, Session: r.Session, Labels: r.Labels, CreatedBy: r.CreatedBy, Trace: ParseTrace(r.Trace),
 		IdempotencyKey: r.IdempotencyKey, RunAt: r.RunAt, Priority: messages.PriorityNormal,
 		StallTimeout: a.StallTimeout, WaitForWorker: a.WaitForWorker, Idempotent: a.Idempotent,
 		MaxRetries: a.MaxRetries, MayRepeat: a.RetriesConsented, Notify: t.Notify && !a.Silent,

@@ -20,5 +20,6 @@ type Request struct {
 	QueueDeadline  *float64          `json:"queue_deadline_seconds,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	CreatedBy      string            `json:"-"`
-	Trace          string            `json:"-"`
+	// Trace is a W3C traceparent, and after a blank a tracestate. It is no part of a Hash.
+	Trace string `json:"trace,omitempty"`
 }

@@ -33,7 +33,8 @@ type Run struct {
 	Session    *Session        `json:"session"` // nil: the execution has none
 	DeadlineMS int64           `json:"deadline_ms"`
 	RetryCount int             `json:"retry_count"`
-	Trace      string          `json:"trace"` // W3C traceparent
+	Trace      string          `json:"trace"`       // W3C traceparent; empty: none
+	TraceState string          `json:"trace_state"` // W3C tracestate; empty: none
 
 	server *server
 	id     uint64

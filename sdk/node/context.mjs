@@ -19,7 +19,8 @@ export class Context {
     this.action = args.action;
     this.session = session;
     this.retryCount = args.retry_count ?? 0;
-    this.trace = args.trace ?? null; // W3C traceparent
+    this.trace = args.trace ?? null; // W3C traceparent; null: there is none
+    this.traceState = args.trace_state ?? null; // W3C tracestate
     this.deadline = args.deadline_ms ? performance.now() + args.deadline_ms : null; // on performance.now()'s clock
   }
 

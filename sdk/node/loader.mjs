@@ -49,7 +49,7 @@ export class Files {
     if (typeof call !== "function") throw new RequestError("load_error", `${file} exports no function ${name}`);
     const source = `${pack}/${file}`; // the same on every node, unlike the root: snapshots name it
     this.#modules.set(source, module);
-    return { call, source };
+    return { call, source, path };
   }
 }
 

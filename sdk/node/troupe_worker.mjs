@@ -13,6 +13,7 @@ import { ActionError, Cancelled, Final, RequestError, Retriable, clip, describe,
 import { Output, complain, parse } from "./frames.mjs";
 import { Files, Table } from "./loader.mjs";
 import { Shared } from "./shared.mjs";
+import { traced } from "./tracing.mjs";
 
 export { ActionError, Cancelled, Context, Files, Final, Retriable };
 export const VERSION = "0.1.0";
@@ -105,11 +106,11 @@ export class Worker {
     const running = (this.#running = { id, context: null });
     let session = null;
     try {
-      const { call, source } = this.#code.loaded(args) ?? (await this.#code.find(args));
+      const { call, source, path } = this.#code.loaded(args) ?? (await this.#code.find(args));
       session = args.session ? this.#enter(args.session, source) : null;
       running.context = new Context(this, id, args, session);
       running.context.throwIfCancelled();
-      const value = call(args.parameters, running.context);
+      const value = traced(running.context, path, () => call(args.parameters, running.context));
       const data = typeof value?.then === "function" ? await value : value;
       this.#finish(id, encode(data), running.context.closing);
     } catch (error) {

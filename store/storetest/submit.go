@@ -37,7 +37,7 @@ func testSubmitFields(t *testing.T, k *kit) {
 	in := messages.Execution{
 		ID: messages.NewExecutionID(), Action: "a.b", Version: "2.3.4", Pool: "q", Parameters: json.RawMessage(`{"x":[1,2]}`),
 		Session: "s \x00'\"<script>../", Affinity: messages.AffinityStrictFail, Priority: 9, Labels: map[string]string{"k": "v", "<b>": "\u2028"},
-		CreatedBy: "me", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", IdempotencyKey: "key", RequestHash: []byte{0, 1, 255},
+		CreatedBy: "me", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=1", IdempotencyKey: "key", RequestHash: []byte{0, 1, 255},
 		Timeout: 90 * time.Second, StallTimeout: time.Second, QueueDeadline: later, WaitForWorker: true, WorkerDeadline: later.Add(time.Hour),
 		Idempotent: true, Notify: true, MayRepeat: true, MaxRetries: 4, RetryCount: 2, RetryReason: "manual_retry", Original: messages.NewExecutionID(), RunAt: later.Add(time.Second),
 	}

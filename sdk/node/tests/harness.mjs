@@ -1,9 +1,9 @@
 // Runs a real worker process over pipes.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../main.mjs", import.meta.url));
@@ -16,7 +16,11 @@ export class Worker {
 
   constructor(files = {}, main = MAIN) {
     this.root = mkdtempSync(join(tmpdir(), "worker-"));
-    for (const [name, text] of Object.entries(files)) writeFileSync(join(this.root, name), text);
+    for (const [name, text] of Object.entries(files)) {
+      const path = join(this.root, name);
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text);
+    }
     this.process = spawn(process.execPath, [main.replace("ROOT", this.root)], { stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"] });
     this.process.stdout.setEncoding("utf8").on("data", (text) => (this.stdout = (this.stdout ?? "") + text));
     this.process.stdio[3].on("error", () => {}); // a worker that ended: its exit says so
@@ -58,7 +62,7 @@ export class Worker {
   execution(name, parameters = {}, session = null) {
     return {
       execution: "0199", attempt: 1, action: `t.${name}`, root: this.root, entrypoint: `a.mjs:${name}`,
-      parameters, session, deadline_ms: 60000, retry_count: 0, trace: "00-1-2-01",
+      parameters, session, deadline_ms: 60000, retry_count: 0, trace: "00-1-2-01", trace_state: "a=1",
     };
   }
 

@@ -8,7 +8,7 @@ const ACTIONS = `
 import { setTimeout as sleep } from "node:timers/promises";
 import { ActionError, Final, Retriable } from ${JSON.stringify(SDK)};
 export const echo = (params) => params;
-export const later = async (params, ctx) => [ctx.execution, ctx.attempt, ctx.action, ctx.trace, ctx.remaining() > 59000];
+export const later = async (params, ctx) => [ctx.execution, ctx.attempt, ctx.action, ctx.trace, ctx.traceState, ctx.remaining() > 59000];
 export const fails = () => { throw new TypeError("no such thing"); };
 export const own = () => { throw new ActionError("busy", { code: "rate_limited", retriable: true, details: { a: 1 }, workerFault: true }); };
 export const again = () => { throw new Retriable("try later", { code: "overloaded" }); };
@@ -67,7 +67,7 @@ on("hello tells what it can", async (w) => {
 
 on("results", async (w) => {
   assert.deepEqual((await w.run("echo", { a: [1, null, "é 😀"] })).data, { a: [1, null, "é 😀"] });
-  assert.deepEqual((await w.run("later")).data, ["0199", 1, "t.later", "00-1-2-01", true]);
+  assert.deepEqual((await w.run("later")).data, ["0199", 1, "t.later", "00-1-2-01", "a=1", true]);
   assert.equal((await w.run("returns", { what: "none" })).data, null);
   const large = { text: "x".repeat(3 << 20) };
   assert.deepEqual((await w.run("echo", large)).data, large);

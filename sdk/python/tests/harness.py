@@ -92,7 +92,7 @@ class Worker:
         return dict({
             "execution": "0199", "attempt": 1, "action": "t." + function, "root": self.root.name,
             "entrypoint": "%s:%s" % (file, function), "parameters": parameters or {}, "session": session,
-            "deadline_ms": 60000, "retry_count": 0, "trace": "00-1-2-01"}, **more)
+            "deadline_ms": 60000, "retry_count": 0, "trace": "00-1-2-01", "trace_state": "a=1"}, **more)
 
     def run(self, function, parameters=None, session=None, **more):
         """Execute and return the answer; events before it are in self.told."""

@@ -52,7 +52,7 @@ def deep(params, ctx):
     return value
 
 def context(params, ctx):
-    return [ctx.execution, ctx.attempt, ctx.action, ctx.session, ctx.retry_count, ctx.trace, 59 < ctx.remaining() <= 60,
+    return [ctx.execution, ctx.attempt, ctx.action, ctx.session, ctx.retry_count, ctx.trace, ctx.trace_state, 59 < ctx.remaining() <= 60,
             ctx.cancelled]
 
 def tells(params, ctx):
@@ -191,7 +191,7 @@ class WorkerTest(unittest.TestCase):
 
     def test_the_context_tells_the_execution(self):
         self.assertEqual(self.worker.run("context")["data"],
-                         ["0199", 1, "t.context", None, 0, "00-1-2-01", True, False])
+                         ["0199", 1, "t.context", None, 0, "00-1-2-01", "a=1", True, False])
 
     def test_what_an_action_tells(self):
         self.assertEqual(self.worker.run("tells")["data"], 1)

@@ -33,7 +33,7 @@ class Session:
 class Context:
     """One execution, as its action sees it. Its methods may be called from any thread of the action."""
 
-    __slots__ = ("execution", "attempt", "action", "session", "retry_count", "trace", "deadline",
+    __slots__ = ("execution", "attempt", "action", "session", "retry_count", "trace", "trace_state", "deadline",
                  "_worker", "_request", "_cancelled", "_event", "_close")
 
     def __init__(self, worker, request, args, session):
@@ -48,7 +48,8 @@ class Context:
         self.action = get("action")
         self.session = session
         self.retry_count = get("retry_count", 0)
-        self.trace = get("trace")  # W3C traceparent
+        self.trace = get("trace")  # W3C traceparent; None: there is none
+        self.trace_state = get("trace_state")  # W3C tracestate
         left = get("deadline_ms")
         self.deadline = monotonic() + left / 1000 if left else None  # on time.monotonic's clock
 

@@ -14,6 +14,7 @@ import time
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections import deque
 
+from . import tracing
 from .channel import Channel, encode
 from .context import Context
 from .errors import Cancelled, LoadError, ProtocolError, describe, tail
@@ -141,7 +142,7 @@ class Worker:
             if session is not None:
                 session = self._sessions.enter(session, source)
             context = self._context = Context(self, ident, args, session)
-            value = self._call(ident, call, args.get("parameters"), context)
+            value = self._traced(ident, call, args.get("parameters"), context)
         except LoadError as exc:
             error = {"code": "action_not_found", "message": str(exc), "details": getattr(exc, "details", None)}
         except BaseException as exc:
@@ -157,6 +158,19 @@ class Worker:
             self._answer(ident, data, closing)
         else:
             self._fail(ident, error, closing)
+
+    def _traced(self, ident, call, parameters, context):
+        """Call the action with its trace as the current context, where there are both a trace and OpenTelemetry."""
+        if not context.trace:
+            return self._call(ident, call, parameters, context)
+        entered = tracing.enter(context)
+        try:
+            value = self._call(ident, call, parameters, context)
+        except BaseException as exc:
+            tracing.leave(entered, exc)
+            raise
+        tracing.leave(entered)
+        return value
 
     def _call(self, ident, call, parameters, context):
         """Call the action so that a cancel interrupts only its code."""

@@ -39,6 +39,7 @@ export interface Execution {
   labels?: Record<string, string>
   created_by?: string
   trace?: string
+  trace_id?: string
   idempotency_key?: string
   timeout_seconds?: number
   queue_deadline?: string
