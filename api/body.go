@@ -65,6 +65,8 @@ func (c *call) decode(optional bool, v any) error {
 const (
 	typeJSON  = "application/json"
 	typeLines = "application/x-ndjson" // one JSON value a line
+	// server-sent events
+	typeEvents = "text/event-stream"
 )
 
 // mediaType requires the media type want. A request without a body may omit it if the body is optional.

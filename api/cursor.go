@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"strconv"
@@ -112,7 +113,7 @@ func (q query) check(rt *route) error {
 			return invalid("query parameter %q is given %d times; give it once", name, len(values))
 		}
 		for _, v := range values {
-			if prob := submit.CheckText(name, v, cursorMax); prob != nil {
+			if prob := submit.CheckText(name, v, cmp.Or(p.max, cursorMax)); prob != nil {
 				return prob
 			}
 		}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"sort"
@@ -68,12 +69,21 @@ func (s *server) workers(c *call) error {
 			return err
 		}
 	}
-	all, err := s.Backend.Workers(c.r.Context(), c.query.text("pool"), c.query.text("node"))
+	list, err := s.workerList(c.r.Context(), c.query, after, limit)
 	if err != nil {
-		return named(err, "pool", c.query.text("pool"))
+		return err
 	}
-	page, next := workerPage(all.Workers, c.query.text("state"), after, limit)
-	return writeJSON(c.w, http.StatusOK, &WorkerList{Workers: page, NextCursor: next, Unreached: all.Unreached})
+	return writeJSON(c.w, http.StatusOK, list)
+}
+
+// workerList asks all nodes for a page of workers.
+func (s *server) workerList(ctx context.Context, q query, after string, limit int) (*WorkerList, error) {
+	all, err := s.Backend.Workers(ctx, q.text("pool"), q.text("node"))
+	if err != nil {
+		return nil, named(err, "pool", q.text("pool"))
+	}
+	page, next := workerPage(all.Workers, q.text("state"), after, limit)
+	return &WorkerList{Workers: page, NextCursor: next, Unreached: all.Unreached}, nil
 }
 
 // workerPage returns the page after a worker. It sorts by the parts of the id, so that slot 10 follows slot 9.
@@ -165,11 +175,20 @@ func cordonWorker(cordoned bool) func(*server, *call) error {
 }
 
 func (s *server) pools(c *call) error {
-	pools, err := s.Backend.Pools(c.r.Context(), c.query.text("node"))
+	list, err := s.poolList(c.r.Context(), c.query.text("node"))
 	if err != nil {
 		return err
 	}
-	return writeJSON(c.w, http.StatusOK, &PoolList{Pools: orEmpty(pools.Pools), Unreached: pools.Unreached})
+	return writeJSON(c.w, http.StatusOK, list)
+}
+
+// poolList asks all nodes for their pools, or one.
+func (s *server) poolList(ctx context.Context, node string) (*PoolList, error) {
+	pools, err := s.Backend.Pools(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	return &PoolList{Pools: orEmpty(pools.Pools), Unreached: pools.Unreached}, nil
 }
 
 // pathText reads a wildcard that is a name. It returns not found for a text that cannot be a name.

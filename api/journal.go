@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,11 +37,20 @@ func (s *server) journal(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.Backend.Journal(c.r.Context(), q)
+	list, err := s.entries(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
-	return writeJSON(c.w, http.StatusOK, &JournalList{Entries: orEmpty(page.Entries), NextCursor: journalCursor(page.Next)})
+	return writeJSON(c.w, http.StatusOK, list)
+}
+
+// entries asks for one page of the journal.
+func (s *server) entries(ctx context.Context, q store.JournalQuery) (*JournalList, error) {
+	page, err := s.Backend.Journal(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &JournalList{Entries: orEmpty(page.Entries), NextCursor: journalCursor(page.Next)}, nil
 }
 
 func journalQuery(q query) (j store.JournalQuery, err error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -41,15 +42,24 @@ func (s *server) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.Backend.List(c.r.Context(), f)
+	list, err := s.page(c.r.Context(), f)
 	if err != nil {
 		return err
+	}
+	return writeJSON(c.w, http.StatusOK, list)
+}
+
+// page asks for one page of executions.
+func (s *server) page(ctx context.Context, f store.Filter) (*ExecutionList, error) {
+	page, err := s.Backend.List(ctx, f)
+	if err != nil {
+		return nil, err
 	}
 	view := ExecutionList{Executions: viewAll(page.Executions), NextCursor: numberCursor(page.Next), More: page.More}
 	if page.Next != 0 {
 		view.SearchedTo = &SearchedView{At: page.Searched.At, Seq: page.Searched.Seq, Walked: page.Searched.Walked}
 	}
-	return writeJSON(c.w, http.StatusOK, &view)
+	return &view, nil
 }
 
 func filterOf(q query) (f store.Filter, err error) {

@@ -49,7 +49,7 @@ func (s *server) follow(c *call) error {
 	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
 		return named(err, "execution", id.String())
 	}
-	st := &stream{w: c.w, control: http.NewResponseController(c.w), events: strings.Contains(c.r.Header.Get("Accept"), "text/event-stream")}
+	st := &stream{w: c.w, control: http.NewResponseController(c.w), events: strings.Contains(c.r.Header.Get("Accept"), typeEvents)}
 	if err := st.open(); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ type stream struct {
 
 func (st *stream) open() error {
 	if st.events {
-		head(st.w, []string{"text/event-stream"})
+		head(st.w, []string{typeEvents})
 	} else {
 		head(st.w, []string{typeLines})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
@@ -80,6 +81,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[rollup.Failure]():   "FailureCount",
 	reflect.TypeFor[rollup.Slower]():    "SlowerAction",
 	reflect.TypeFor[view.Worker]():      "WorkerView",
+	reflect.TypeFor[hub.Problem]():      "LiveProblem",
 }
 
 // schemaName is the name of a type's schema.

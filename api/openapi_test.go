@@ -81,7 +81,7 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 	}
 	checked := 0
 	for _, rt := range routes() {
-		if rt.result == nil {
+		if rt.result == nil || rt.follows { // TestALiveStream reads that
 			continue
 		}
 		path := replace.Replace(rt.path)
@@ -152,7 +152,7 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	require.Equal(t, []string{
 		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "ChainView", "CordonView", "CountsView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
-		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
+		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlowerAction",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "Totals", "TransitionView", "Unreached", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",

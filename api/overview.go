@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -55,8 +56,14 @@ func NewTotals(pools []PoolOverview) (t Totals) {
 }
 
 func (s *server) overview(c *call) error {
-	v := s.Backend.Overview(c.r.Context())
+	v := s.shown(c.r.Context())
 	v.Me = s.caller(c)
-	v.Findings.Findings, v.Findings.Unknown, v.Pools, v.Nodes = orEmpty(v.Findings.Findings), orEmpty(v.Findings.Unknown), orEmpty(v.Pools), orEmpty(v.Nodes)
 	return writeJSON(c.w, http.StatusOK, &v)
+}
+
+// shown is the overview without what depends on the caller.
+func (s *server) shown(ctx context.Context) Overview {
+	v := s.Backend.Overview(ctx)
+	v.Findings.Findings, v.Findings.Unknown, v.Pools, v.Nodes = orEmpty(v.Findings.Findings), orEmpty(v.Findings.Unknown), orEmpty(v.Pools), orEmpty(v.Nodes)
+	return v
 }

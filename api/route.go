@@ -23,6 +23,7 @@ type route struct {
 	status       int   // 0: 200
 	media        string
 	waits        bool // may wait as long as its caller wants
+	follows      bool // is a live stream, with places of its own
 	long         bool // does much work, or waits for processes
 	storeless    bool // works without the store
 	probe        bool // a health check, which needs no place
@@ -34,12 +35,13 @@ type param struct {
 	name, kind string // kind: string, integer, number, boolean
 	help       string
 	many       bool
+	max        int // characters; 0: cursorMax
 }
 
 // limit returns the time limit of one call; 0: the caller decides.
 func (rt *route) limit() time.Duration {
 	switch {
-	case rt.waits:
+	case rt.waits, rt.follows:
 		return 0
 	case rt.long || rt.bodyMax > BodyMax:
 		return longTime

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 )
@@ -41,6 +42,8 @@ type Config struct {
 	About About
 	// OpenMetrics makes the health port answer /metrics too, without a token.
 	OpenMetrics bool
+	// Hub is what GET /api/v1/stream follows. Nil: one that hears of no change.
+	Hub *hub.Hub
 	// Now returns the store's time, which every answer has in HeaderTime. Nil: the machine's.
 	Now func() time.Time
 	// Version is the version in the OpenAPI document; empty: "dev".
@@ -71,6 +74,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Hub == nil {
+		c.Hub = hub.New(hub.Config{ID: messages.NewIncarnation().String(), Now: c.Now})
 	}
 	c.Console = c.Console.withDefaults()
 	if c.LoginKeys == nil {
@@ -117,12 +123,12 @@ type server struct {
 	logger   hclog.Logger
 	document []byte
 
-	requests, waits, batches, pages gauge
-	chunks                          chan struct{} // has one entry for each part of a stream that is being stored
-	bodies                          bodies
-	readiness                       readiness
-	guesses                         guesses
-	walks                           *walks
+	requests, waits, batches, pages, streams gauge
+	chunks                                   chan struct{} // has one entry for each part of a stream that is being stored
+	bodies                                   bodies
+	readiness                                readiness
+	guesses                                  guesses
+	walks                                    *walks
 }
 
 // New makes the handler of the whole API.
@@ -132,7 +138,7 @@ func New(cfg Config) http.Handler {
 		Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
 		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
-		pages: gauge{max: pagesMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks(),
+		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks(),
 	}
 	table := routes()
 	s.document = document(table, cfg.Version)
@@ -282,6 +288,8 @@ func (s *server) room(rt *route) *gauge {
 		return nil
 	case rt.scope == ScopeOpen:
 		return &s.pages
+	case rt.follows:
+		return &s.streams
 	case rt.waits:
 		return &s.waits
 	case rt.bodyMax > BodyMax:

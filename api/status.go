@@ -36,6 +36,7 @@ var statuses = map[kind]int{
 	{code: messages.CodeInvalidTokens}:       http.StatusUnprocessableEntity,
 	{code: messages.CodeInvalidCertificates}: http.StatusUnprocessableEntity,
 	{code: messages.CodeInvalidPacks}:        http.StatusUnprocessableEntity,
+	{code: messages.CodeInvalidTopic}:        http.StatusUnprocessableEntity,
 	{code: messages.CodeReloadFailed}:        http.StatusUnprocessableEntity,
 	{code: messages.CodeRefused}:             http.StatusUnprocessableEntity,
 	{code: messages.CodeTooManyRequests}:     http.StatusTooManyRequests,

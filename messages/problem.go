@@ -57,6 +57,7 @@ const (
 	CodeInvalidTokens       Code = "invalid_tokens"
 	CodeInvalidCertificates Code = "invalid_certificates"
 	CodeInvalidPacks        Code = "invalid_packs"
+	CodeInvalidTopic        Code = "invalid_topic"
 	CodeRefused             Code = "refused" // the nodes did not take a row of the inbox
 	CodeInternal            Code = "internal"
 )

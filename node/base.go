@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store/clock"
@@ -29,6 +30,7 @@ type base struct {
 	phase       phase
 	journal     *recording
 	rollups     *rollups
+	hub         *hub.Hub
 }
 
 func newBase(cfg Config) *base {
@@ -36,6 +38,7 @@ func newBase(cfg Config) *base {
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, store: &doubt{}, broker: &shared{}, pools: newPools(cfg.Logger),
 	}
 	b.journal, b.rollups = &recording{base: b}, &rollups{base: b}
+	b.hub = hub.New(hub.Config{ID: b.incarnation.String(), Whole: !cfg.full(), Now: b.clock.Now})
 	b.phase.leaves, b.phase.leave = context.WithCancel(context.Background())
 	return b
 }

@@ -274,6 +274,7 @@ type liveCollector struct {
 	noticesTeller                           *prometheus.Desc
 	peers, peersDropped, router             *prometheus.Desc
 	placed, queued, beatAge                 *prometheus.Desc
+	streams, topics, resets                 *prometheus.Desc
 }
 
 func newLiveCollector(of *sources) *liveCollector {
@@ -293,6 +294,10 @@ func newLiveCollector(of *sources) *liveCollector {
 		actors:    desc("actors", "Live actors."),
 		stuck:     desc("stuck_actors", "Actors that have handled one message for too long while others wait."),
 		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
+
+		streams: desc("streams", "Live streams of the API that are open."),
+		topics:  desc("stream_topics", "Different topics that live streams follow."),
+		resets:  desc("stream_resets", "Times that a live stream began anew, because its reader was slow or came back late, since the start."),
 
 		uncommitted: desc("recorder_uncommitted_seconds", "Age of the oldest change of an execution that the store has not committed; 0: none waits."),
 		heldBack:    desc("recorder_held_executions", "Executions whose changes are not committed while all others are, for example because a row is locked."),
@@ -333,6 +338,10 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.mailboxes, float64(depth))
 	gauge(c.stuck, float64(len(c.of.system.Registry.Stuck())))
 	gauge(c.unknown, float64(actors.UnknownTotal()))
+	followed := c.of.hub.State()
+	gauge(c.streams, float64(followed.Readers))
+	gauge(c.topics, float64(followed.Topics))
+	gauge(c.resets, float64(followed.Resets))
 	c.backlog(gauge)
 	c.servers(gauge)
 	c.network(gauge)

@@ -150,6 +150,7 @@ func (s *submissions) enter(ctx context.Context, executions []messages.Execution
 	}
 	s.wake(submitted, many)
 	s.rollups.submitted(submitted)
+	s.noteSubmitted(submitted)
 	return submitted, nil
 }
 

@@ -53,9 +53,15 @@ func (t *tree) group(name string, children ...supervisor.ChildSpec) supervisor.C
 func (t *tree) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
 		System: t.system, Store: t.store, Outcomes: t.outcomes, Logger: t.logger.Named("recorder"),
-		Observe: t.metrics.transaction, OnResult: t.metrics.result, OnTransaction: t.rollups.transaction, Backlog: t.backlog,
+		Observe: t.metrics.transaction, OnResult: t.metrics.result, OnTransaction: t.transaction, Backlog: t.backlog,
 		Notices: t.notices.hook(), Lanes: t.cfg.recorderLanes(),
 	})
+}
+
+// transaction counts what a transaction made, and tells those who follow it.
+func (t *tree) transaction(all []actors.Recorded) {
+	t.rollups.transaction(all)
+	t.noteRecorded(all)
 }
 
 func (t *tree) observerSpec() actors.Child {

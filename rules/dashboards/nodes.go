@@ -75,6 +75,14 @@ func machineRow() Row {
 			Queries: []Query{{"sum by (instance) (troupe_mailbox_messages)", "{{instance}}"}},
 		},
 		{
+			Title: "Live streams", Kind: Lines, Unit: Count,
+			Normal: "About one for each browser with the console. A node takes 256. Resets come when a reader is slow, or comes back late.",
+			Queries: []Query{
+				{"sum by (instance) (troupe_streams)", "{{instance}}"}, {"sum by (instance) (troupe_stream_topics)", "{{instance}} topics"},
+				{"sum by (instance) (troupe_stream_resets)", "{{instance}} resets since the start"},
+			},
+		},
+		{
 			Title: "Stuck actors", Kind: Lines, Unit: Count, Alert: "actor_stuck",
 			Normal: "Zero.",
 		},

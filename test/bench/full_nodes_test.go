@@ -40,6 +40,7 @@ func binary(b *testing.B) string {
 type member struct {
 	b       *testing.B
 	name    string
+	url     string
 	program string
 	env     []string
 	log     *os.File
@@ -73,7 +74,7 @@ func members(b *testing.B, program string, size int, env ...string) []*member {
 	}
 	var all []*member
 	for i, port := range ports {
-		m := &member{b: b, name: string(rune('a' + i)), program: program}
+		m := &member{b: b, name: string(rune('a' + i)), url: "http://" + servers.Loopback(port), program: program}
 		m.env = append([]string{"TROUPE_NODE_NAME=" + m.name, "TROUPE_LISTEN=" + servers.Loopback(port), "TROUPE_DATA=" + b.TempDir()}, env...)
 		if m.client, err = client.New(servers.Loopback(port), ""); err != nil {
 			b.Fatal(err)

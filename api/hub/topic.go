@@ -1,0 +1,285 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/live"
+)
+
+// topic is a topic with what it was when it was read last. The hub's lock guards it.
+type topic struct {
+	Topic
+	hub     *Hub
+	readers map[*Reader]struct{}
+	stop    context.CancelFunc // of what reads it; nil: nothing does
+	forgets *time.Timer        // runs while nobody reads it
+
+	entries  []live.Entry
+	shown    map[string]bool // keys of entries
+	size     int
+	snapshot []byte    // of entries, as a frame; nil: not made
+	fresh    bool      // entries were read since it has readers
+	at       time.Time // when it was read last, by the store's clock; zero: never
+	looked   time.Time // the same by this machine's
+	born     int64     // number of its first event; 0: there is none
+	last     int64     // number of its newest event
+	heard    int64     // number of the last change that it has looked at
+	problem  *Problem  // why it could not be read the last time; nil: it was
+}
+
+// Event is what a reader is sent of a topic. It is one JSON object.
+type Event struct {
+	Topic string    `json:"topic"`
+	At    time.Time `json:"at,omitzero" doc:"when the topic was read, by the store's clock"`
+	N     int64     `json:"n,omitempty" doc:"number of this state of the topic"`
+	After int64     `json:"after,omitempty" doc:"number of the state that changes; missing in a snapshot, which replaces all"`
+	live.Change
+	Problem *Problem `json:"problem,omitempty" doc:"why the topic cannot be read now; what it was stays"`
+}
+
+// Problem says why a topic cannot be read.
+type Problem struct {
+	Code    messages.Code `json:"code"`
+	Message string        `json:"message"`
+}
+
+// join gives a new reader what is there, and begins to read the topic for its first one.
+func (t *topic) join(r *Reader) {
+	if t.forgets != nil {
+		t.forgets.Stop()
+		t.forgets = nil
+	}
+	if t.stop == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		t.stop, t.fresh = stop, false
+		go t.run(ctx)
+		return
+	}
+	if t.fresh {
+		t.serve(r)
+	}
+	if t.problem != nil {
+		r.queue(0, t.frame(&Event{Problem: t.problem}))
+	}
+}
+
+// leave removes a reader. Without one the topic is not read, and forgotten after a while.
+func (t *topic) leave(r *Reader) {
+	delete(t.readers, r)
+	if len(t.readers) > 0 {
+		return
+	}
+	if t.stop != nil {
+		t.stop()
+		t.stop = nil
+	}
+	if t.born == 0 {
+		t.forget()
+		return
+	}
+	if t.forgets != nil {
+		return
+	}
+	t.forgets = time.AfterFunc(keptTime, func() {
+		t.hub.mu.Lock()
+		defer t.hub.mu.Unlock()
+		if len(t.readers) == 0 && t.hub.topics[t.Name] == t {
+			t.forget()
+		}
+	})
+}
+
+// forget removes a topic that nobody reads.
+func (t *topic) forget() {
+	if t.forgets != nil {
+		t.forgets.Stop()
+	}
+	t.hub.states -= t.size
+	t.size = 0
+	delete(t.hub.topics, t.Name)
+}
+
+// run reads the topic until ctx ends: once a tick, and less often where reading takes long.
+func (t *topic) run(ctx context.Context) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		rest := Every
+		if t.due() {
+			rest = t.look(ctx)
+		} else {
+			t.serveAll()
+		}
+		next.Reset(rest)
+	}
+}
+
+// due reports whether the topic is to be read now. A topic that is due has heard of all changes so far.
+func (t *topic) due() bool {
+	h := t.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	changes, all := h.changes.After(t.heard)
+	t.heard = h.changes.Last()
+	if t.Touched == nil || !t.fresh || !all || !h.cfg.Whole || t.problem != nil || time.Since(t.looked) >= quietMax {
+		return true
+	}
+	for i := range changes {
+		if t.Touched(&changes[i], func(key string) bool { return t.shown[key] }) {
+			return true
+		}
+	}
+	return false
+}
+
+// look reads the topic, tells its readers what has changed, and returns how long the topic rests.
+func (t *topic) look(ctx context.Context) time.Duration {
+	h := t.hub
+	select {
+	case h.reads <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	began, at := time.Now(), h.cfg.Now()
+	limited, cancel := context.WithTimeout(ctx, readTime)
+	entries, err := t.read(limited)
+	cancel()
+	took := time.Since(began)
+	<-h.reads
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ctx.Err() != nil {
+		return 0
+	}
+	t.take(entries, err, at)
+	return min(max(Every-took, readShare*took), restMax)
+}
+
+func (t *topic) read(ctx context.Context) (entries []live.Entry, err error) {
+	defer func() {
+		if cause := recover(); cause != nil { // one topic must not end the node
+			err = fmt.Errorf("reading panicked: %v", cause)
+		}
+	}()
+	answer, err := t.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(answer) > StateMax {
+		return nil, messages.Problemf(messages.CodeInvalidRequest, "the answer has more than %d bytes; follow less at once", StateMax)
+	}
+	return live.Split(answer, t.Lists)
+}
+
+// take makes what was read the topic's state.
+func (t *topic) take(entries []live.Entry, err error, at time.Time) {
+	size := live.Size(entries)
+	if err == nil && t.hub.states-t.size+size > statesMax {
+		err = messages.Problemf(messages.CodeTooManyRequests, "what is followed on this node has more than %d bytes; follow less", statesMax)
+	}
+	if err != nil {
+		t.fail(err)
+		return
+	}
+	change := live.Diff(t.entries, entries)
+	recovered := t.problem != nil
+	t.hub.states += size - t.size
+	t.entries, t.size, t.at, t.looked, t.problem, t.fresh = entries, size, at, time.Now(), nil, true
+	if !change.Empty() || t.born == 0 || recovered {
+		t.publish(change)
+	}
+	for r := range t.readers {
+		t.serve(r)
+	}
+}
+
+// serveAll gives the topic to those who wait for it.
+func (t *topic) serveAll() {
+	t.hub.mu.Lock()
+	defer t.hub.mu.Unlock()
+	for r := range t.readers {
+		t.serve(r)
+	}
+}
+
+// fail tells the readers once why the topic cannot be read.
+func (t *topic) fail(err error) {
+	p := problemOf(err)
+	if t.problem != nil && *t.problem == *p {
+		return
+	}
+	t.problem = p
+	frame := t.frame(&Event{Problem: p})
+	for r := range t.readers {
+		r.queue(0, frame)
+	}
+}
+
+func problemOf(err error) *Problem {
+	var p *messages.Problem
+	switch {
+	case errors.As(err, &p):
+		return &Problem{Code: p.Code, Message: p.Message}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Problem{Code: messages.CodeUnavailable, Message: fmt.Sprintf("it was not read within %v; it is tried again", readTime)}
+	}
+	return &Problem{Code: messages.CodeInternal, Message: "it could not be read; it is tried again"}
+}
+
+// publish numbers a change and queues it for every reader that has the state before.
+func (t *topic) publish(change live.Change) {
+	h := t.hub
+	number := h.events.Last() + 1
+	e := &Event{N: number, After: t.last, Change: change}
+	if t.born == 0 {
+		t.born = number
+	}
+	t.last, t.snapshot = number, nil
+	t.shown = make(map[string]bool, len(t.entries))
+	for i := range t.entries {
+		t.shown[t.entries[i].Key] = true
+	}
+	frame := t.frame(e)
+	h.events.Add(event{topic: t.Name, frame: frame})
+	for r := range t.readers {
+		if !r.topics[t] && !r.queue(number, frame) {
+			h.reset(r, "you read slower than the node writes")
+		}
+	}
+}
+
+// serve gives a reader the whole topic, if it waits for that and there is room.
+func (t *topic) serve(r *Reader) {
+	if !r.topics[t] {
+		return
+	}
+	if t.snapshot == nil {
+		t.snapshot = t.frame(&Event{N: t.last, Change: live.Snapshot(t.entries)})
+	}
+	if r.waiting > 0 && r.waiting+len(t.snapshot) > t.hub.cfg.Buffer {
+		return
+	}
+	r.topics[t] = false
+	r.wants--
+	r.add(t.hub.events.Last(), t.snapshot)
+}
+
+// frame writes an event as a server-sent one, without its id.
+func (t *topic) frame(e *Event) []byte {
+	e.Topic, e.At = t.Name, t.at
+	text, err := json.Marshal(e)
+	if err != nil { // an answer is JSON already
+		text = []byte(`{"problem":{"code":"internal","message":"it could not be written"}}`)
+	}
+	return append(append(append(append([]byte("event: "), t.Kind...), "\ndata: "...), text...), "\n\n"...)
+}

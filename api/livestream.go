@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/api/hub"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Bounds of live streams.
+const (
+	StreamsMax  = 256              // on a node
+	liveBeat    = 2 * time.Second  // between two signs of life
+	liveAdmit   = 10 * time.Second // between two looks whether the reader may still read
+	liveBackMax = 5 * time.Second  // after which a reader comes back to a node that has stopped, so that not all come at once
+	liveFull    = 5 * time.Second  // after which one comes back to a node that has no place
+)
+
+// LiveHello is the first event of a live stream, notice: what answers.
+type LiveHello struct {
+	Node    string `json:"node"`
+	Version string `json:"version"`
+	Build   string `json:"build"`
+}
+
+// LiveBeat is the event alive.
+type LiveBeat struct {
+	At   time.Time            `json:"at" doc:"the store's time"`
+	Read map[string]time.Time `json:"read" doc:"when each topic was read last; one that cannot be read now is missing"`
+}
+
+// LiveEvent is an event of a topic. The kind of the event is the topic's word.
+type LiveEvent struct {
+	Topic   string       `json:"topic"`
+	At      time.Time    `json:"at,omitzero" doc:"when the topic was read, by the store's clock"`
+	N       int64        `json:"n,omitempty" doc:"number of this state of the topic"`
+	After   int64        `json:"after,omitempty" doc:"number of the state that changes; missing: a snapshot, which replaces everything"`
+	Set     [][]any      `json:"set,omitempty" doc:"what is new or has another value: pairs of a key and a value. A key is a field of the answer; for an element of a list, a slash and the element's name behind it"`
+	Gone    []string     `json:"gone,omitempty" doc:"keys that are there no more"`
+	Keys    []string     `json:"keys,omitempty" doc:"the order of all keys; where it is missing, new keys stand before all others"`
+	Problem *hub.Problem `json:"problem,omitempty" doc:"why the topic cannot be read now; what it was stays"`
+}
+
+func liveRoute() *route {
+	var topics []string
+	for _, k := range topicKinds() {
+		topics = append(topics, k.name+" ("+k.help+")")
+	}
+	return &route{method: "GET", path: "/api/v1/stream", scope: ScopeRead, group: "nodes", storeless: true, follows: true, media: typeEvents,
+		params: []param{{name: "topics", kind: "string", many: true, max: topicsTextMax,
+			help: "What to follow, joined with commas: " + strings.Join(topics, ", ") +
+				". Behind a name, a colon and the parameters that the answer itself takes, as list:status=failed. A comma within them is written %2C."}},
+		summary: "Follow what changes, as server-sent events: first a snapshot of each topic, then differences. Last-Event-ID goes on where a stream of the same topics was.",
+		result:  LiveEvent{}, handle: (*server).follows}
+}
+
+func (s *server) follows(c *call) error {
+	topics, err := s.topics(c.query)
+	if err != nil {
+		return err
+	}
+	reader, err := s.Hub.Join(topics, c.r.Header.Get("Last-Event-ID"))
+	if errors.Is(err, hub.ErrTopics) {
+		c.w.Header().Set("Retry-After", strconv.Itoa(int(liveFull/time.Second)))
+		return messages.Problemf(messages.CodeTooManyRequests, "%d different topics are followed on this node, which is all that it takes; try again", hub.TopicsMax)
+	}
+	if err != nil {
+		return err
+	}
+	defer reader.Leave()
+	c.w.Header().Set("X-Accel-Buffering", "no") // a proxy hands on each event as it comes
+	st := &stream{w: c.w, control: http.NewResponseController(c.w), events: true}
+	if err := st.open(); err != nil {
+		return nil
+	}
+	_ = s.pump(c, st, reader) // its error is that the reader has left
+	return nil
+}
+
+// pump writes what the reader follows until it leaves, may no longer read, or the node stops.
+func (s *server) pump(c *call, st *stream, reader *hub.Reader) error {
+	if err := st.send("notice", LiveHello{Node: s.About.Node, Version: s.Version, Build: s.About.Build}); err != nil {
+		return err
+	}
+	beat, admitted := time.NewTicker(liveBeat), time.Now()
+	defer beat.Stop()
+	for {
+		select {
+		case <-reader.Ready():
+			if err := st.write(joined(reader.Take())); err != nil {
+				return err
+			}
+		case <-beat.C:
+			if time.Since(admitted) >= liveAdmit {
+				if admitted = time.Now(); !s.admits(c) {
+					return st.write(hub.Reset("you may no longer read this; log in again", 0))
+				}
+			}
+			if err := st.send("alive", LiveBeat{At: s.Now().UTC(), Read: reader.Ages()}); err != nil {
+				return err
+			}
+		case <-c.r.Context().Done():
+			if lifeOf(c.r.Context()).Err() != nil {
+				return st.write(hub.Reset("the node stops", rand.N(liveBackMax)))
+			}
+			return context.Cause(c.r.Context())
+		}
+	}
+}
+
+// admits reports whether the reader may still read: its token may have been removed, or its login ended.
+func (s *server) admits(c *call) bool {
+	_, refused := s.guard.admit(c.r, &route{method: "GET", scope: ScopeRead})
+	return refused == nil
+}
+
+func joined(frames [][]byte) []byte {
+	if len(frames) == 1 {
+		return frames[0]
+	}
+	size := 0
+	for _, f := range frames {
+		size += len(f)
+	}
+	all := make([]byte, 0, size)
+	for _, f := range frames {
+		all = append(all, f...)
+	}
+	return all
+}

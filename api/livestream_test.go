@@ -1,0 +1,354 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/api/hub"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/live"
+	"github.com/troupe-run/troupe/store"
+)
+
+func topicsQuery(topics ...string) string {
+	return "/api/v1/stream?topics=" + url.QueryEscape(strings.Join(topics, ","))
+}
+
+// sent is one event of a stream.
+type sent struct{ id, kind, data string }
+
+// events reads a stream's events, until each says that it has enough or the stream ends.
+func events(t *testing.T, response *http.Response, each func(sent) (enough bool)) {
+	t.Helper()
+	var e sent
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch name {
+		case "id":
+			e.id = value
+		case "event":
+			e.kind = value
+		case "data":
+			e.data = value
+		case "":
+			if e.kind != "" && each(e) {
+				return
+			}
+			e = sent{}
+		}
+	}
+}
+
+// shownBy applies a topic's events to what a reader has, and returns the executions.
+func shownBy(t *testing.T, state *[]live.Entry, e sent) (statuses map[string]messages.Status) {
+	t.Helper()
+	var event hub.Event
+	require.NoError(t, json.Unmarshal([]byte(e.data), &event))
+	require.Nil(t, event.Problem)
+	from := *state
+	if event.After == 0 {
+		from = nil
+	}
+	to, err := event.Apply(from)
+	require.NoError(t, err)
+	*state, statuses = to, map[string]messages.Status{}
+	for _, entry := range to {
+		if strings.HasPrefix(entry.Key, "executions/") {
+			var v form.ExecutionView
+			require.NoError(t, json.Unmarshal(entry.Value, &v))
+			require.Empty(t, v.Parameters)
+			require.Empty(t, v.Result)
+			statuses[v.ID.String()] = v.Status
+		}
+	}
+	return statuses
+}
+
+// A stream begins with what answers and a snapshot, then has differences, and goes on where it was.
+func TestALiveStream(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	base, _ := listening(t, b)
+	first := submitted(t, New(Config{Backend: b}), `{"action_ref":"a","parameters":{"secret":1}}`)
+	raw, d := served(t)
+	var rt *route
+	for _, known := range routes() {
+		if known.follows {
+			rt = known
+		}
+	}
+	response := get(t, base+topicsQuery("list:limit=5", "counters", "nodes", "pools", "fleet:pool=go", "journal", "rows:"+first.ID.String()))
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	require.Equal(t, "no-store", response.Header.Get("Cache-Control"))
+	var state []live.Entry
+	seen, last, second := map[string]bool{}, "", ""
+	events(t, response, func(e sent) bool {
+		if seen[e.kind] = true; e.kind == "notice" || e.kind == "alive" {
+			return false
+		}
+		valid(t, raw, rt, d.Paths[rt.path]["get"], &httptest.ResponseRecorder{Code: 200, Body: bytes.NewBufferString(e.data), HeaderMap: http.Header{}})
+		if e.id != "" {
+			last = e.id
+		}
+		if e.kind != "list" {
+			return second != "" && len(seen) >= 8
+		}
+		statuses := shownBy(t, &state, e)
+		if second == "" {
+			require.Equal(t, map[string]messages.Status{first.ID.String(): messages.Requested}, statuses)
+			second = submitted(t, New(Config{Backend: b}), `{"action_ref":"a"}`).ID.String()
+			return false
+		}
+		require.Contains(t, statuses, second)
+		return len(seen) >= 8
+	})
+	for _, kind := range []string{"notice", "list", "counters", "nodes", "pools", "fleet", "journal", "rows"} {
+		require.True(t, seen[kind], kind)
+	}
+	require.NotEmpty(t, last)
+	_ = response.Body.Close()
+	again := get(t, base+topicsQuery("list:limit=5", "counters", "nodes", "pools", "fleet:pool=go", "journal", "rows:"+first.ID.String()), "Last-Event-ID", last)
+	third := submitted(t, New(Config{Backend: b}), `{"action_ref":"a"}`).ID.String()
+	events(t, again, func(e sent) bool {
+		require.NotEqual(t, "reset", e.kind)
+		if e.kind != "list" {
+			return false
+		}
+		_, has := shownBy(t, &state, e)[third] // each is a difference to what it had
+		third = map[bool]string{true: "", false: third}[has]
+		return has
+	})
+	require.Empty(t, third, "it has come")
+}
+
+// The description of an event has the fields of one.
+func TestTheDescriptionOfAnEventHasItsFields(t *testing.T) {
+	t.Parallel()
+	fields := func(of any) (names []string) {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			if !f.Anonymous {
+				names = append(names, f.Tag.Get("json"))
+			}
+		}
+		return names
+	}
+	require.ElementsMatch(t, fields(hub.Event{}), fields(LiveEvent{}))
+}
+
+func TestAHostileTopicIsNamed(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	many := strings.Repeat("nodes,", topicsMax) + "pools"
+	ids := strings.Repeat("01a1fd4f-1cd9-7cd2-866c-8d33808e543f+", topicRows+1)
+	for topics, want := range map[string]string{
+		"":                            `topic ""`,
+		"weather":                     `topic "weather": there is no such topic; want one of counters, list,`,
+		"counters,list:colour=red":    `topic "list:colour=red": unknown query parameter "colour"`,
+		"list:status=lost":            `topic "list:status=lost": status:`,
+		"list:limit=1000":             "limit may be 200 in a topic, and is 1000",
+		"list:cursor=x":               `unknown query parameter "cursor"`,
+		"list:status=failed&status=%": "the query is malformed",
+		"list:label=x":                "label must be name=value",
+		"list:from=yesterday":         "from must be a time",
+		"journal:kind=rumour":         "rumour",
+		"journal:limit=500":           "limit may be 200",
+		"fleet:limit=5000":            "limit must be a whole number from 1 to 1000",
+		"counters:pool=x":             "takes none",
+		"nodes:x=1":                   "takes none",
+		"rows:":                       "it has 0 ids",
+		"rows:" + ids:                 "it has 201 ids",
+		"rows:me":                     `"me" is no id`,
+		"list:q=\x00":                 "topics",
+		many:                          "a stream has up to 32 topics",
+		"list:action=" + strings.Repeat("a", topicMax): "and may have 8192",
+		",": `topic ""`,
+	} {
+		w := ask(t, h, "GET", "/api/v1/stream?topics="+url.QueryEscape(topics), "")
+		status := http.StatusUnprocessableEntity
+		if strings.Contains(topics, "\x00") {
+			status = http.StatusBadRequest
+		}
+		require.Equal(t, status, w.Code, "%s: %s", topics, w.Body)
+		require.Contains(t, read[form.ErrorBody](t, w, status).Error.Message, want, topics)
+	}
+	require.Equal(t, http.StatusBadRequest, ask(t, h, "GET", "/api/v1/stream?follow=1", "").Code)
+	require.Equal(t, http.StatusUnprocessableEntity, ask(t, h, "GET", "/api/v1/stream", "").Code)
+}
+
+// Streams have places of their own: neither do they take those of others, nor the other way round.
+func TestStreamsHavePlacesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	cfg := Config{Backend: b}.withDefaults()
+	s := &server{Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger, streams: gauge{max: 1}, requests: gauge{max: 1}, waits: gauge{max: 1}}
+	h := s.mux(routes())
+	s.streams.enter()
+	w := ask(t, h, "GET", topicsQuery("nodes"), "")
+	refused(t, w, http.StatusTooManyRequests, messages.CodeTooManyRequests, "in flight")
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+	require.Equal(t, 200, ask(t, h, "GET", "/api/v1/nodes", "").Code)
+	require.Equal(t, 256, StreamsMax)
+}
+
+// flowing serves one stream in a bubble, and returns what it has written so far.
+func flowing(t *testing.T, h http.Handler, ctx context.Context, topics string, headers ...string) (written func() string) {
+	t.Helper()
+	w := &slate{header: http.Header{}}
+	r := httptest.NewRequestWithContext(ctx, "GET", topicsQuery(topics), nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	go h.ServeHTTP(w, r)
+	return w.text
+}
+
+// slate is a response that can be read while it is written.
+type slate struct {
+	mu     sync.Mutex
+	header http.Header
+	body   strings.Builder
+}
+
+func (w *slate) Header() http.Header { return w.header }
+func (w *slate) WriteHeader(int)     {}
+func (w *slate) Flush()              {}
+func (w *slate) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.body.Write(b)
+}
+
+func (w *slate) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.body.String()
+}
+
+// A node that stops says so, and has its readers come back at different times.
+func TestTheEndOfTheNodeResetsItsStreams(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	synctest.Test(t, func(t *testing.T) {
+		life, end := context.WithCancel(t.Context())
+		written := flowing(t, h, context.WithValue(life, lifeKey{}, life), "nodes")
+		synctest.Wait()
+		require.Contains(t, written(), "event: nodes")
+		time.Sleep(liveBeat)
+		synctest.Wait()
+		require.Contains(t, written(), "event: alive\ndata: {")
+		require.Contains(t, written(), `"read":{"nodes":"`)
+		end()
+		synctest.Wait()
+		require.Regexp(t, `id:\nevent: reset\nretry: \d+\ndata: \{"why":"the node stops","retry_after_ms":\d+\}\n\n$`, written())
+	})
+}
+
+// A token that ends while a stream is open ends the stream.
+func TestATokensEndEndsItsStream(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{Backend: b, Access: withTokens(t, []Token{
+			{Name: "viewer", Secret: readToken, Scopes: []Scope{ScopeRead}, Expires: time.Now().Add(time.Minute)},
+			{Name: "sender", Secret: submitToken, Scopes: []Scope{ScopeSubmit}},
+		})})
+		written := flowing(t, h, t.Context(), "nodes", "Authorization", "Bearer "+readToken)
+		time.Sleep(time.Minute - time.Second)
+		synctest.Wait()
+		require.NotContains(t, written(), "reset")
+		time.Sleep(liveAdmit + liveBeat)
+		synctest.Wait()
+		require.True(t, strings.HasSuffix(written(), "data: {\"why\":\"you may no longer read this; log in again\",\"retry_after_ms\":0}\n\n"), written())
+		for token, code := range map[string]int{"": 401, readToken: 401, submitToken: 403} {
+			require.Equal(t, code, ask(t, h, "GET", topicsQuery("nodes"), "", "Authorization", "Bearer "+token).Code)
+		}
+	})
+}
+
+// While the store is away, what needs it says so, and what does not goes on.
+func TestAStreamGoesOnWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	away := messages.Problemf(messages.CodeStoreUnavailable, "the store is away")
+	var shut *messages.Problem = away
+	h := New(Config{Backend: newBackend(t), Gate: func() *messages.Problem { return shut }})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		written := flowing(t, h, ctx, "nodes,list")
+		synctest.Wait()
+		require.Contains(t, written(), "event: nodes\n")
+		require.Contains(t, written(), `"problem":{"code":"store_unavailable","message":"the store is away"}`)
+		leave()
+		synctest.Wait()
+	})
+}
+
+func TestConcerns(t *testing.T) {
+	t.Parallel()
+	failed := store.Filter{Statuses: []messages.Status{messages.Failed}, Pool: "go", Action: "a", Session: "s", Worker: "n/go/1"}
+	for name, c := range map[string]struct {
+		f    store.Filter
+		c    hub.Change
+		want bool
+	}{
+		"no filter":             {store.Filter{}, hub.Change{Status: messages.Running}, true},
+		"all is as wanted":      {failed, hub.Change{Status: messages.Failed, Pool: "go", Action: "a", Session: "s", Worker: "n/go/1"}, true},
+		"what is not known may": {failed, hub.Change{}, true},
+		"another status":        {failed, hub.Change{Status: messages.Running}, false},
+		"another pool":          {failed, hub.Change{Status: messages.Failed, Pool: "python"}, false},
+		"another action":        {failed, hub.Change{Action: "b"}, false},
+		"another session":       {failed, hub.Change{Session: "t"}, false},
+		"another worker":        {failed, hub.Change{Worker: "n/go/2"}, false},
+		"a status that is not":  {store.Filter{Not: store.Exclusion{Statuses: []messages.Status{messages.Failed}}}, hub.Change{Status: messages.Failed}, false},
+	} {
+		require.Equal(t, c.want, concerns(&c.f, &c.c), name)
+	}
+}
+
+func TestAListIsBrief(t *testing.T) {
+	t.Parallel()
+	views := []form.ExecutionView{{Parameters: json.RawMessage(`1`), Result: json.RawMessage(`2`),
+		Error: &messages.Error{Code: "c", Message: strings.Repeat("é", messageShown), Details: json.RawMessage(`3`)}}, {}}
+	was := views[0].Error
+	briefly(views)
+	require.Empty(t, views[0].Parameters)
+	require.Empty(t, views[0].Result)
+	require.Empty(t, views[0].Error.Details)
+	require.Equal(t, strings.Repeat("é", messageShown/2)+"…", views[0].Error.Message)
+	require.Len(t, was.Message, 2*messageShown, "what others have is not changed")
+}
+
+func TestATooManyTopicsProblemSaysWhenToComeBack(t *testing.T) {
+	t.Parallel()
+	h := hub.New(hub.Config{ID: "i"})
+	var topics []hub.Topic
+	for i := range hub.TopicsMax {
+		topics = append(topics, hub.Topic{Name: fmt.Sprint(i), Read: func(context.Context) ([]byte, error) { return nil, errors.New("nothing") }})
+	}
+	r, err := h.Join(topics, "")
+	require.NoError(t, err)
+	defer r.Leave()
+	w := ask(t, New(Config{Backend: newBackend(t), Hub: h}), "GET", topicsQuery("nodes"), "")
+	refused(t, w, http.StatusTooManyRequests, messages.CodeTooManyRequests, "different topics")
+	require.Equal(t, "5", w.Header().Get("Retry-After"))
+}

@@ -1,0 +1,288 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/api/hub"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/live"
+	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Bounds of the topics of one stream.
+const (
+	topicsMax     = 32       // of one stream
+	topicMax      = 8 << 10  // bytes of one, which may have 200 ids
+	topicsTextMax = 32 << 10 // bytes of all
+	topicRows     = 200      // executions, entries and ids of one topic
+	topicWorkers  = 1000
+)
+
+// topicKind is a kind of topic: what it is an answer to, and how that is made.
+type topicKind struct {
+	name, help string
+	path       string   // of the route whose answer it is, and whose parameters its filter has
+	without    []string // parameters of the route that a topic does not take
+	lists      live.Lists
+	storeless  bool
+	// make reads the filter and returns what makes the answer, and what a change must be to concern it; nil: any.
+	make func(s *server, q query) (read func(context.Context) (any, error), touched func(*hub.Change, func(string) bool) bool, err error)
+}
+
+func topicKinds() []topicKind {
+	return []topicKind{
+		{name: "counters", help: "the overview, without me", path: "/api/v1/overview", storeless: true,
+			lists: live.Lists{"pools": {"name"}, "nodes": {"incarnation"}}, make: topicOverview},
+		{name: "list", help: "the first page of executions with a filter", path: "/api/v1/executions", without: []string{"cursor"},
+			lists: live.Lists{"executions": {"id"}}, make: topicList},
+		{name: "rows", help: "executions by their ids, joined with +", lists: live.Lists{"executions": {"id"}}, make: topicOfRows},
+		{name: "journal", help: "the newest entries of the journal", path: "/api/v1/journal", without: []string{"cursor"},
+			lists: live.Lists{"entries": {"incarnation", "number"}}, make: topicJournal},
+		{name: "pools", help: "the pools", path: "/api/v1/pools", lists: live.Lists{"pools": {"name"}}, make: topicPools},
+		{name: "nodes", help: "the nodes", path: "/api/v1/nodes", storeless: true, lists: live.Lists{"nodes": {"incarnation"}}, make: topicNodes},
+		{name: "fleet", help: "the workers", path: "/api/v1/workers", without: []string{"cursor"}, storeless: true,
+			lists: live.Lists{"workers": {"id"}}, make: topicWorkersOf},
+	}
+}
+
+// topics reads the topics of a stream, and names the one that is wrong.
+func (s *server) topics(q query) ([]hub.Topic, error) {
+	var topics []hub.Topic
+	for _, text := range q.all("topics") {
+		for name := range strings.SplitSeq(text, ",") {
+			t, err := s.topic(name)
+			if err != nil {
+				return nil, ofTopic(name, err)
+			}
+			if topics = append(topics, t); len(topics) > topicsMax {
+				return nil, messages.Problemf(messages.CodeInvalidTopic, "a stream has up to %d topics; open another one for the others", topicsMax)
+			}
+		}
+	}
+	if len(topics) == 0 {
+		return nil, messages.Problemf(messages.CodeInvalidTopic, "topics is empty; name what to follow, as topics=counters,list:status%%3Dfailed")
+	}
+	return topics, nil
+}
+
+// ofTopic names the topic that a problem is about.
+func ofTopic(name string, err error) error {
+	var p *messages.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	return messages.Problemf(messages.CodeInvalidTopic, "topic %q: %s", clip(name), p.Message)
+}
+
+func (s *server) topic(name string) (hub.Topic, error) {
+	if len(name) > topicMax {
+		return hub.Topic{}, invalid("it has %d bytes, and may have %d", len(name), topicMax)
+	}
+	if p := submit.CheckText("topic", name, topicMax); p != nil {
+		return hub.Topic{}, p
+	}
+	kinds := topicKinds()
+	word, filter, _ := strings.Cut(name, ":")
+	at := slices.IndexFunc(kinds, func(k topicKind) bool { return k.name == word })
+	if at < 0 {
+		names := make([]string, len(kinds))
+		for i := range kinds {
+			names[i] = kinds[i].name
+		}
+		return hub.Topic{}, invalid("there is no such topic; want one of %s. A comma within a topic is written %%2C", strings.Join(names, ", "))
+	}
+	kind := &kinds[at]
+	q, err := kind.filter(filter)
+	if err != nil {
+		return hub.Topic{}, err
+	}
+	read, touched, err := kind.make(s, q)
+	if err != nil {
+		return hub.Topic{}, err
+	}
+	return hub.Topic{Name: name, Kind: kind.name, Lists: kind.lists, Touched: touched, Read: func(ctx context.Context) ([]byte, error) {
+		if s.Gate != nil && !kind.storeless {
+			if shut := s.Gate(); shut != nil {
+				return nil, shut
+			}
+		}
+		answer, err := read(ctx)
+		if err != nil {
+			return nil, toProblem(err)
+		}
+		return json.Marshal(answer)
+	}}, nil
+}
+
+// filter reads what stands behind a topic's name, as the query of the route that it is an answer of.
+func (k *topicKind) filter(text string) (query, error) {
+	if k.path == "" {
+		return query{url.Values{"ids": {text}}}, nil
+	}
+	values, err := parseQuery(text)
+	if err != nil {
+		return query{}, err
+	}
+	rt := route{method: "topic", path: k.name}
+	for _, known := range routes() {
+		if known.method == "GET" && known.path == k.path {
+			rt.params = slices.DeleteFunc(slices.Clone(known.params), func(p param) bool { return slices.Contains(k.without, p.name) })
+		}
+	}
+	q := query{values}
+	return q, q.check(&rt)
+}
+
+func topicOverview(s *server, _ query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	return func(ctx context.Context) (any, error) {
+		return struct {
+			Overview
+			Me *MeView `json:"me,omitempty"`
+		}{Overview: s.shown(ctx)}, nil
+	}, nil, nil
+}
+
+func topicList(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	f, err := filterOf(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.Limit > topicRows {
+		return nil, nil, invalid("limit may be %d in a topic, and is %d", topicRows, f.Limit)
+	}
+	read := func(ctx context.Context) (any, error) {
+		list, err := s.page(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		briefly(list.Executions)
+		return list, nil
+	}
+	touched := func(c *hub.Change, shown func(string) bool) bool {
+		return shown("executions/"+c.ID.String()) || concerns(&f, c)
+	}
+	return read, touched, nil
+}
+
+// concerns reports whether an execution can be in a list after a change, by what the change says of it.
+func concerns(f *store.Filter, c *hub.Change) bool {
+	differs := func(wanted, is string) bool { return wanted != "" && is != "" && wanted != is }
+	if differs(f.Action, c.Action) || differs(f.Pool, c.Pool) || differs(f.Session, c.Session) || differs(string(f.Worker), c.Worker) {
+		return false
+	}
+	if c.Status == 0 {
+		return true
+	}
+	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, c.Status)) && !slices.Contains(f.Not.Statuses, c.Status)
+}
+
+// messageShown bounds an error's message in a list that is streamed.
+const messageShown = 500
+
+// briefly leaves out of a list what only one execution's own page shows: results, details, and the end of a long message.
+func briefly(executions []form.ExecutionView) {
+	for i := range executions {
+		e := &executions[i]
+		e.Result, e.Parameters = nil, nil
+		if e.Error == nil {
+			continue
+		}
+		short := *e.Error
+		short.Details = nil
+		if len(short.Message) > messageShown {
+			short.Message = strings.ToValidUTF8(short.Message[:messageShown], "") + "…"
+		}
+		e.Error = &short
+	}
+}
+
+// topicOfRows follows executions by their ids. One that has ended is not read again: it can only be deleted.
+func topicOfRows(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	words := strings.FieldsFunc(q.text("ids"), func(r rune) bool { return r == '+' || r == ' ' })
+	if len(words) == 0 || len(words) > topicRows {
+		return nil, nil, invalid("it has %d ids; give 1 to %d, joined with +", len(words), topicRows)
+	}
+	var ids []messages.ExecutionID
+	for _, word := range words {
+		id, err := messages.ParseExecutionID(word)
+		if err != nil {
+			return nil, nil, invalid("%q is no id of an execution", clip(word))
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	ended := map[messages.ExecutionID]form.ExecutionView{} // only one reading is under way at a time
+	read := func(ctx context.Context) (any, error) {
+		list := ExecutionRows{Executions: []form.ExecutionView{}}
+		for _, id := range ids {
+			if e, known := ended[id]; known {
+				list.Executions = append(list.Executions, e)
+				continue
+			}
+			e, err := s.Backend.Get(ctx, id)
+			if errors.Is(err, store.ErrNotFound) || isNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			views := viewAll([]messages.Execution{e})
+			briefly(views)
+			list.Executions = append(list.Executions, views[0])
+			if e.Status.Terminal() {
+				ended[id] = views[0]
+			}
+		}
+		return &list, nil
+	}
+	touched := func(c *hub.Change, _ func(string) bool) bool { return slices.Contains(ids, c.ID) }
+	return read, touched, nil
+}
+
+// ExecutionRows are executions that were asked for by their ids. Those that are not known are missing.
+type ExecutionRows struct {
+	Executions []form.ExecutionView `json:"executions"`
+}
+
+func isNotFound(err error) bool {
+	var p *messages.Problem
+	return errors.As(err, &p) && p.Code == messages.CodeNotFound
+}
+
+func topicJournal(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	j, err := journalQuery(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if j.Limit > topicRows {
+		return nil, nil, invalid("limit may be %d in a topic, and is %d", topicRows, j.Limit)
+	}
+	return func(ctx context.Context) (any, error) { return s.entries(ctx, j) }, nil, nil
+}
+
+func topicPools(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	return func(ctx context.Context) (any, error) { return s.poolList(ctx, q.text("node")) }, nil, nil
+}
+
+func topicNodes(s *server, _ query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	return func(ctx context.Context) (any, error) {
+		nodes, err := s.Backend.Nodes(ctx)
+		return &NodeList{Nodes: orEmpty(nodes)}, err
+	}, nil, nil
+}
+
+func topicWorkersOf(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	limit, err := q.number("limit", 1, topicWorkers, topicWorkers)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) (any, error) { return s.workerList(ctx, q, "", limit) }, nil, nil
+}
