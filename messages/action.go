@@ -91,4 +91,6 @@ type Action struct {
 	RetryRules       RetryRules      `json:"retry_rules,omitzero"`
 	// Silent actions' outcomes are not told on the executions exchange (notify: false).
 	Silent bool `json:"silent,omitempty"`
+	// Webhook is told of outcomes by HTTP, where the submission says nothing else. Nil: the node's.
+	Webhook *Webhook `json:"webhook,omitempty"`
 }

@@ -54,14 +54,17 @@ type Execution struct {
 	WorkerDeadline time.Time // end of waiting for any worker, set while WaitForWorker holds
 	Idempotent     bool
 	Notify         bool // its outcome is told on the executions exchange
-	MayRepeat      bool // max_retries was set by the action or the submit: consent to repeat after worker_lost
-	MaxRetries     int
-	RetryCount     int
-	RetryReason    string
-	Original       ExecutionID // first of the chain; zero for the first itself
-	RetriedAs      ExecutionID // the retry that follows; zero: none
-	CrashCount     int         // workers that died while running it
-	TakeBacks      int         // in a row, without a start
+	// Webhook is who else is told, by HTTP. Only a submission has it; what is read from the store says by Hooked that there is one.
+	Webhook     *Webhook
+	Hooked      bool
+	MayRepeat   bool // max_retries was set by the action or the submit: consent to repeat after worker_lost
+	MaxRetries  int
+	RetryCount  int
+	RetryReason string
+	Original    ExecutionID // first of the chain; zero for the first itself
+	RetriedAs   ExecutionID // the retry that follows; zero: none
+	CrashCount  int         // workers that died while running it
+	TakeBacks   int         // in a row, without a start
 
 	Worker     WorkerKey
 	WorkerID   WorkerID
