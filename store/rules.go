@@ -66,6 +66,9 @@ func Check(e *messages.Execution) error {
 	if _, err := messages.ParseAffinity(string(e.Affinity)); err != nil {
 		return fmt.Errorf("affinity: %w: %w", ErrInvalid, err)
 	}
+	if err := checkWebhook(e.Webhook); err != nil {
+		return err
+	}
 	return checkTimes(e)
 }
 

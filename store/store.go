@@ -57,6 +57,7 @@ type Store interface {
 	Routing
 	Journal
 	Rollups
+	Webhooks
 
 	// SaveActions records the actions that this node serves, by (ref, version).
 	SaveActions(ctx context.Context, actions []messages.Action) error

@@ -10,7 +10,7 @@ import (
 // parameters and labels are shared with the old one and must not be changed. The idempotency key stays behind, for it
 // names the first run. What waited against
 // a deadline gets as long again. The crash count is the store's to hand on, for it alone knows it: crashes count over the whole
-// chain.
+// chain. So is the webhook, which stands in a row of its own.
 func Next(now time.Time, e *messages.Execution, d Decision, id messages.ExecutionID) messages.Execution {
 	return messages.Execution{
 		ID: id, Action: e.Action, Version: e.Version, Pool: e.Pool, Status: messages.Requested,
@@ -18,7 +18,7 @@ func Next(now time.Time, e *messages.Execution, d Decision, id messages.Executio
 		Labels: e.Labels, CreatedBy: e.CreatedBy, Trace: e.Trace,
 		Timeout: e.Timeout, StallTimeout: e.StallTimeout,
 		QueueDeadline: again(e.QueueDeadline, e, d.RunAt),
-		WaitForWorker: e.WaitForWorker, Notify: e.Notify,
+		WaitForWorker: e.WaitForWorker, Notify: e.Notify, Hooked: e.Hooked,
 		Idempotent: e.Idempotent, MayRepeat: e.MayRepeat,
 		MaxRetries: e.MaxRetries, RetryCount: e.RetryCount + 1, RetryReason: d.Reason,
 		Original:    original(e),

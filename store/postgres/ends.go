@@ -185,7 +185,8 @@ var retriesSQL = func() string {
 	return `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
   f.idempotency_key, f.request_hash, f.timeout, f.stall_timeout, f.wait_for_worker, f.idempotent, f.notify, f.may_repeat, f.max_retries,
   f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, p.crash_count, f.queue_deadline, f.worker_deadline,
-  coalesce(f.parameters, q.parameters) AS parameters, $29::text AS key_owner, f.priority, f.pool, f.session, f.run_at
+  coalesce(f.parameters, q.parameters) AS parameters, $29::text AS key_owner, f.priority, f.pool, f.session, f.run_at,
+  k.parent, p.webhook
  FROM (SELECT * FROM ` + rows + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
  JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
  JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + payloadRequested + `' || pool) FROM i`

@@ -48,12 +48,14 @@ var insertBoth = store.Statement(insertRequest + `,
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool, session,
   coalesce(run_at, now()) FROM i)`)
 
-// insertRetry does the same for retries, which continue the crash count of the previous execution.
+// insertRetry does the same for retries, which continue the crash count of the previous execution and have its webhook.
 var insertRetry = store.Statement(requestSQL(", key_owner") + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
-  session, run_at, crash_count)
+  session, run_at, crash_count, webhook)
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool, session,
-  coalesce(run_at, now()), crash_count FROM i)`)
+  coalesce(run_at, now()), crash_count, webhook FROM i),
+ h AS (INSERT INTO webhook (id, url, destination, secret, outcomes, state)
+  SELECT i.id, w.url, w.destination, w.secret, w.outcomes, 1 FROM i JOIN webhook w ON w.id = i.parent WHERE i.webhook)`)
 
 // insertInCallerTx does the same without any access to a session's rows. An execution with a session waits as if for its
 // run_at. The first look after the commit moves it into its session's line.
@@ -276,11 +278,15 @@ func insertAll(ctx context.Context, db sender, how insertion, executions []messa
 // queue adds one part of the rows to the batch. The answer fills in the values that the server decides.
 func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 	rows := make(freshRows, 0, len(part))
+	var hooks hookRows
 	var ids column[pgtype.UUID]
 	var keys, values []string
 	for i := range part {
 		e := &part[i].Execution
 		if err := rows.add(e); err != nil {
+			return err
+		}
+		if err := hooks.add(e); err != nil {
 			return err
 		}
 		for k, v := range e.Labels {
@@ -314,6 +320,7 @@ func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 	if len(ids) > 0 {
 		batch.Queue(how.sql(labelSQL), ids, keys, values)
 	}
+	hooks.queue(batch, how.sql)
 	return nil
 }
 
@@ -332,5 +339,5 @@ func fresh(e *messages.Execution) {
 	e.Worker, e.WorkerID, e.Generation, e.PlacedBy = messages.WorkerKey{}, "", 0, messages.Incarnation{}
 	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy, e.StartedAt, e.RunDeadline, e.FinishedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	e.SessionEpoch, e.SessionLost, e.SessionHit = 0, false, false
-	e.TakeBacks, e.CrashCount, e.RetriedAs, e.Result, e.Error = 0, 0, messages.ExecutionID{}, nil, nil
+	e.TakeBacks, e.CrashCount, e.RetriedAs, e.Result, e.Error, e.Hooked = 0, 0, messages.ExecutionID{}, nil, nil, false
 }

@@ -32,6 +32,7 @@ type Store struct {
 	*routerRows
 	*journalRows
 	*rollupRows
+	*webhookRows
 	*secretRows
 	*retention
 	*hints
@@ -166,7 +167,7 @@ func newStore(c *core, config *pgx.ConnConfig) *Store {
 	return &Store{
 		core: c, applier: changes, submitter: submissions, retrier: &retrier{c, executions}, dueRows: &dueRows{c, m}, executionRows: executions,
 		nodeRows: &nodeRows{c}, workerRows: &workerRows{c}, sessionRows: &sessionRows{c}, deadLetterRows: &deadLetterRows{c},
-		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, rollupRows: &rollupRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
+		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, rollupRows: &rollupRows{c}, webhookRows: &webhookRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
 		hints: &hints{c, newHub(c, config)},
 	}
 }

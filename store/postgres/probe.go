@@ -41,6 +41,8 @@ type Report struct {
 	Gone []GoneWorker
 	// Notices says how many notices are not told yet, and how old they are.
 	Notices store.NoticesPending
+	// Webhooks says how many outcomes are not told by HTTP.
+	Webhooks store.WebhookCounts
 }
 
 // GoneWorker is a worker whose node has ended.
@@ -70,7 +72,7 @@ func Probe(ctx context.Context, cfg Config) (Report, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	probe := prober{conn: conn, cfg: cfg, report: &r}
-	for _, look := range []func(context.Context) error{probe.server, probe.clock, probe.schema, probe.fleet, probe.notices} {
+	for _, look := range []func(context.Context) error{probe.server, probe.clock, probe.schema, probe.fleet, probe.notices, probe.webhooks} {
 		if err := look(ctx); err != nil {
 			return r, mapError("look at "+r.Where, err)
 		}
@@ -181,6 +183,19 @@ func (p *prober) notices(ctx context.Context) error {
 		return err
 	}
 	return each(rows, func(v *scanner) { p.report.Notices = scanPending(v) })
+}
+
+// webhooks counts what is not told by HTTP. A schema of an older version has none.
+func (p *prober) webhooks(ctx context.Context) error {
+	var has bool
+	if err := p.conn.QueryRow(ctx, "SELECT to_regclass('webhook') IS NOT NULL").Scan(&has); err != nil || !has {
+		return err
+	}
+	rows, err := p.conn.Query(ctx, countWebhooksSQL, store.WebhookCountMax)
+	if err != nil {
+		return err
+	}
+	return each(rows, func(v *scanner) { p.report.Webhooks = scanWebhookCounts(v) })
 }
 
 // fleet reads the live nodes, and the ended workers whose queues may be left.

@@ -29,6 +29,7 @@ var purgeSQL = store.Statement(`WITH w AS MATERIALIZED (SELECT seq, id FROM requ
  o AS (DELETE FROM outcome o USING v WHERE o.seq = v.seq),
  p AS (DELETE FROM output w USING v WHERE w.seq = v.seq),
  x AS (DELETE FROM execution_event x USING v WHERE x.seq = v.seq),
+ h AS (DELETE FROM webhook h USING v WHERE h.id = v.id),
  r AS (DELETE FROM request r USING v WHERE r.seq = v.seq),
  e AS (DELETE FROM execution e USING v WHERE e.id = v.id)
  SELECT (SELECT count(*) FROM w), (SELECT max(seq) FROM w), count(*), max(seq) FROM v`)

@@ -21,7 +21,7 @@ const recordColumns = `e.seq, e.id, r.action, r.version, r.affinity, r.labels, r
  r.retry_reason, r.original, r.avoid, r.requested_at, r.queue_deadline, r.worker_deadline,
  e.status, e.attempt, e.last_change, e.priority, e.pool, e.session, e.worker_inc, e.worker_slot, e.worker_id, e.generation,
  e.placed_by, e.take_backs, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.started_at, e.run_deadline,
- e.finished_at, e.session_epoch, e.session_lost, e.session_hit, e.retried_as`
+ e.finished_at, e.session_epoch, e.session_lost, e.session_hit, e.retried_as, e.webhook`
 
 // The ways to read an execution: whole has all, chained has no parameters, listed has no result either.
 const (
@@ -58,6 +58,7 @@ func scanRecord(s *scanner, r *record) {
 	r.StartedAt, r.RunDeadline, r.FinishedAt = s.time(), s.time(), s.time()
 	r.SessionEpoch, r.SessionLost, r.SessionHit = s.integer(), s.boolean(), s.boolean()
 	s.id((*[16]byte)(&r.RetriedAs))
+	r.Hooked = s.boolean()
 }
 
 // scanWhole reads a row of whole, chained or listed.

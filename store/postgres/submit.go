@@ -304,8 +304,8 @@ func qualify(sql, schema string) string {
 	if schema == "" {
 		return sql
 	}
-	for _, word := range []string{"FROM ", "JOIN ", "INTO "} {
-		for _, table := range []string{"execution", "request", "outcome", "execution_label"} {
+	for _, word := range []string{"FROM ", "JOIN ", "INTO ", "UPDATE "} {
+		for _, table := range []string{"execution", "request", "outcome", "execution_label", "webhook"} {
 			sql = strings.ReplaceAll(sql, word+table+" ", word+schema+table+" ")
 		}
 	}

@@ -130,10 +130,15 @@ func (w *writer) writeEnd(r *record, next *store.Row) error {
 		id16(next.RetriedAs), blob(result), blob(failure), unusual)
 }
 
-// writeSideRows writes a change's rows of other tables: its notice, output, events, and its effect on the session.
+// writeSideRows writes a change's rows of other tables: its notice, webhook, output, events, and its effect on the session.
 func (w *writer) writeSideRows(d *store.Decision, r *record) error {
 	if d.Next.Status.Terminal() && r.Notify {
 		if err := w.notice(r); err != nil {
+			return err
+		}
+	}
+	if d.Next.Status.Terminal() {
+		if err := w.hookDue(r, &d.Next); err != nil {
 			return err
 		}
 	}
@@ -170,8 +175,11 @@ func (w *writer) retry(e *messages.Execution, r *record, crashes int) error {
 		n.Parameters = b
 	}
 	w.fresh(n)
-	n.CrashCount = crashes
-	if err := w.insert(n); err != nil || crashes == 0 {
+	n.CrashCount, n.Hooked = crashes, r.Hooked
+	if err := w.insert(n); err != nil {
+		return err
+	}
+	if err := w.hookRetry(r, n); err != nil || crashes == 0 {
 		return err
 	}
 	return w.exec("UPDATE execution SET crash_count = ? WHERE seq = ?", int64(crashes), n.Seq)

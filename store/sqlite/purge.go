@@ -207,7 +207,7 @@ func (w *writer) deleteExecution(v oldExecution) (int, error) {
 	}
 	for _, sql := range []string{
 		"DELETE FROM request WHERE seq = ?", "DELETE FROM outcome WHERE seq = ?", "DELETE FROM output WHERE seq = ?",
-		"DELETE FROM execution_event WHERE seq = ?", "DELETE FROM notice WHERE seq = ?",
+		"DELETE FROM execution_event WHERE seq = ?", "DELETE FROM notice WHERE seq = ?", "DELETE FROM webhook WHERE seq = ?",
 	} {
 		if err := w.exec(sql, v.seq); err != nil {
 			return 0, err

@@ -28,6 +28,7 @@ const (
 	flagIdempotent
 	flagMayRepeat
 	flagNotify
+	flagHooked
 )
 
 const (
@@ -129,7 +130,7 @@ func scanRequest(s *scanner, r *record) error {
 	r.Timeout, r.StallTimeout = s.duration(), s.duration()
 	flags := s.integer()
 	r.WaitForWorker, r.Idempotent, r.MayRepeat = flags&flagWait != 0, flags&flagIdempotent != 0, flags&flagMayRepeat != 0
-	r.Notify = flags&flagNotify != 0
+	r.Notify, r.Hooked = flags&flagNotify != 0, flags&flagHooked != 0
 	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.interned()
 	s.id((*[16]byte)(&r.Original))
 	r.avoid = messages.WorkerID(s.interned())

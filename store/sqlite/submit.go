@@ -126,7 +126,7 @@ func (w *writer) fresh(r *record) {
 	e.Worker, e.WorkerID, e.Generation, e.PlacedBy = messages.WorkerKey{}, "", 0, messages.Incarnation{}
 	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy, e.StartedAt, e.RunDeadline, e.FinishedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	e.SessionEpoch, e.SessionLost, e.SessionHit = 0, false, false
-	e.TakeBacks, e.CrashCount, e.RetriedAs, e.Result, e.Error = 0, 0, messages.ExecutionID{}, nil, nil
+	e.TakeBacks, e.CrashCount, e.RetriedAs, e.Result, e.Error, e.Hooked = 0, 0, messages.ExecutionID{}, nil, nil, e.Webhook != nil
 	r.params = len(e.Parameters)
 }
 
@@ -155,7 +155,7 @@ func (w *writer) insert(r *record) error {
 	r.rank = rank
 	err = w.exec(insertRequest, e.Seq, e.ID[:], e.Action, text(e.Version), text(e.Affinity), labels, text(e.CreatedBy),
 		text(e.Trace), text(e.IdempotencyKey), blob(e.RequestHash), spanMicros(e.Timeout), spanMicros(e.StallTimeout),
-		flags(e.WaitForWorker, e.Idempotent, e.MayRepeat, e.Notify), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
+		flags(e.WaitForWorker, e.Idempotent, e.MayRepeat, e.Notify, e.Hooked), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
 		id16(e.Original), text(r.avoid), micros(e.RequestedAt), blob(e.Parameters), text(e.KeyOwner))
 	if err != nil {
 		return err
@@ -169,6 +169,9 @@ func (w *writer) insert(r *record) error {
 		if err := w.exec("INSERT INTO execution_label (key, value, seq) VALUES (?, ?, ?)", k, v, e.Seq); err != nil {
 			return err
 		}
+	}
+	if err := w.hook(e); err != nil {
+		return err
 	}
 	if err := w.mark(marks{}, r); err != nil {
 		return err

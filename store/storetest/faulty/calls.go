@@ -311,3 +311,43 @@ func (c *calls) Snapshot(ctx context.Context, pool, session string) (state json.
 func (c *calls) PendingNotices(ctx context.Context) (store.NoticesPending, error) {
 	return value(ctx, c, once, func() (store.NoticesPending, error) { return c.Store.PendingNotices(ctx) })
 }
+
+// Webhook implements store.Store.
+func (c *calls) Webhook(ctx context.Context, id messages.ExecutionID) (messages.WebhookRecord, error) {
+	return value(ctx, c, repeatable, func() (messages.WebhookRecord, error) { return c.Store.Webhook(ctx, id) })
+}
+
+// DueDestinations implements store.Store.
+func (c *calls) DueDestinations(ctx context.Context, after string, limit int) (store.WebhookDestinations, error) {
+	return value(ctx, c, repeatable, func() (store.WebhookDestinations, error) { return c.Store.DueDestinations(ctx, after, limit) })
+}
+
+// TakeWebhooks implements store.Store.
+func (c *calls) TakeWebhooks(ctx context.Context, takes []store.WebhookTake, lease time.Duration) ([]store.WebhookCall, error) {
+	return value(ctx, c, once, func() ([]store.WebhookCall, error) { return c.Store.TakeWebhooks(ctx, takes, lease) })
+}
+
+// ReportWebhooks implements store.Store.
+func (c *calls) ReportWebhooks(ctx context.Context, reports []store.WebhookReport) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.ReportWebhooks(ctx, reports) })
+}
+
+// ExpireWebhooks implements store.Store.
+func (c *calls) ExpireWebhooks(ctx context.Context, age time.Duration, why string, limit int) (int, error) {
+	return value(ctx, c, once, func() (int, error) { return c.Store.ExpireWebhooks(ctx, age, why, limit) })
+}
+
+// RepeatWebhook implements store.Store.
+func (c *calls) RepeatWebhook(ctx context.Context, id messages.ExecutionID) (messages.WebhookRecord, error) {
+	return value(ctx, c, once, func() (messages.WebhookRecord, error) { return c.Store.RepeatWebhook(ctx, id) })
+}
+
+// ListWebhooks implements store.Store.
+func (c *calls) ListWebhooks(ctx context.Context, q store.WebhookQuery) ([]messages.WebhookRecord, error) {
+	return value(ctx, c, repeatable, func() ([]messages.WebhookRecord, error) { return c.Store.ListWebhooks(ctx, q) })
+}
+
+// CountWebhooks implements store.Store.
+func (c *calls) CountWebhooks(ctx context.Context) (store.WebhookCounts, error) {
+	return value(ctx, c, repeatable, func() (store.WebhookCounts, error) { return c.Store.CountWebhooks(ctx) })
+}
