@@ -1,6 +1,6 @@
 // Package actors holds Troupe's actors below the pool supervisor, one file each, in the order work flows: the
 // delivery bridge, the worker, the recorder, the dead-letter bridge, the monitors; beside them the ways in and out:
-// intake (submissions by broker), updates (what others did to the store) and notices (outcomes for others); and the few helpers that every
+// intake (submissions by broker), updates (what others did to the store), notices and webhooks (outcomes for others); and the few helpers that every
 // actor is built with: Spawn, Ask, StopAndWait and the Registry that knows every live actor.
 //
 // Actors carry out; they decide nothing that a pure package can decide. Receive is a switch, never blocks, and

@@ -72,6 +72,8 @@ type RecorderConfig struct {
 	OnResult func(Item, store.Result)
 	// OnTransaction, where set, is told of all that a transaction made, once.
 	OnTransaction func([]Recorded)
+	// Webhooks, where set, is told after a transaction that gave an outcome to an execution with a webhook.
+	Webhooks func()
 	// Notices, where set, is told after a transaction that gave an outcome to an execution with Notify set.
 	Notices func()
 	// Backlog holds what is asked of the recorder over its restarts; nil: its own, lost with it.

@@ -32,13 +32,16 @@ func (r *Recorder) tell(m *recorded) {
 	for i, pid := range pools.pids {
 		r.contain("pool", func() { r.cfg.System.Send(pid, &Committed{Records: pools.records[i]}) })
 	}
-	notices := false
+	var told announced
 	for i, p := range m.flight.group {
-		notices = r.announce(&all[i]) || notices
+		r.announce(&all[i], &told)
 		r.answer(p, &all[i])
 	}
-	if notices && r.cfg.Notices != nil {
+	if told.notices && r.cfg.Notices != nil {
 		r.contain("notices", r.cfg.Notices)
+	}
+	if told.webhooks && r.cfg.Webhooks != nil {
+		r.contain("webhooks", r.cfg.Webhooks)
 	}
 }
 
@@ -79,8 +82,11 @@ func (r *Recorder) contain(part string, tell func()) {
 	tell()
 }
 
-// announce hands outcomes to whoever waits for them, and reports whether one of them has a notice.
-func (r *Recorder) announce(done *Recorded) (notices bool) {
+// announced says who else is to be told of a transaction's outcomes.
+type announced struct{ notices, webhooks bool }
+
+// announce hands outcomes to whoever waits for them, and notes whether one of them has a notice or a webhook.
+func (r *Recorder) announce(done *Recorded, told *announced) {
 	for i := range done.Results {
 		result := &done.Results[i]
 		if !result.Status.Terminal() {
@@ -89,12 +95,11 @@ func (r *Recorder) announce(done *Recorded) (notices bool) {
 		switch {
 		case result.Verdict == store.Applied && result.Execution != nil:
 			r.cfg.Outcomes.Publish(result.Execution)
-			notices = notices || result.Execution.Notify
+			told.notices, told.webhooks = told.notices || result.Execution.Notify, told.webhooks || result.Execution.Hooked
 		case result.Verdict == store.Already: // made by a transaction whose answer was lost
 			r.cfg.Outcomes.Look(done.Items[i].Change.Target())
 		}
 	}
-	return notices
 }
 
 // poolRecords groups records by pool. A node has few pools, so a scan beats a map.
