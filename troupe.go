@@ -44,6 +44,8 @@ type (
 	RetryAnswer = view.Retry
 	// RetryRules say which failures are retried.
 	RetryRules = messages.RetryRules
+	// Webhook says who is told of an outcome by HTTP.
+	Webhook = submit.Webhook
 	// Problem is an error that the caller of a method can do something about.
 	Problem = messages.Problem
 )
@@ -99,7 +101,8 @@ type Submission struct {
 	MaxRetries     *int
 	Labels         map[string]string
 	// Trace is the trace that the execution belongs to: a W3C traceparent, and after a blank a tracestate where there is one.
-	Trace string
+	Trace   string
+	Webhook *Webhook // who is told of the outcome by HTTP; nil: as the action and the node say
 }
 
 // Request is the submission as a node takes it. What can be said of it alone is checked: such an error is a *Problem.
@@ -117,7 +120,7 @@ func (s *Submission) Request() (submit.Request, error) {
 func (s *Submission) encode() (submit.Request, error) {
 	r := submit.Request{
 		ActionRef: s.Action, Session: s.Session, Affinity: string(s.Affinity), Priority: s.Priority, RunAt: s.RunAt, IdempotencyKey: s.IdempotencyKey,
-		MaxRetries: s.MaxRetries, Labels: s.Labels, Trace: s.Trace,
+		MaxRetries: s.MaxRetries, Labels: s.Labels, Trace: s.Trace, Webhook: s.Webhook,
 	}
 	if s.Timeout != 0 {
 		seconds := s.Timeout.Seconds()

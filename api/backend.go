@@ -38,6 +38,12 @@ type Backend interface {
 	Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error)
 	// RetryAnswer says whether the execution has or gets a retry, with its id and time, or why there is none.
 	RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry
+	// Webhook says who is told of an execution's outcome by HTTP.
+	Webhook(ctx context.Context, id messages.ExecutionID) (messages.WebhookRecord, error)
+	// Webhooks returns those that are due or were given up.
+	Webhooks(ctx context.Context, q store.WebhookQuery) ([]messages.WebhookRecord, error)
+	// RepeatWebhook has one called again that was told or given up.
+	RepeatWebhook(ctx context.Context, id messages.ExecutionID) (messages.WebhookRecord, error)
 	// Output returns what the execution's process has written so far.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
 	// Follow calls each for every live event of the execution, from the first one, until it is terminal or ctx ends.

@@ -405,3 +405,7 @@ func refused(t testing.TB, w *httptest.ResponseRecorder, status int, code messag
 	require.Equal(t, string(code), e.Code, e.Message)
 	require.Contains(t, e.Message, text)
 }
+
+func (b *backend) Webhooks(ctx context.Context, q store.WebhookQuery) ([]messages.WebhookRecord, error) {
+	return b.ListWebhooks(ctx, q)
+}

@@ -229,6 +229,7 @@ func (s *server) get(c *call) error {
 func (s *server) withRetry(ctx context.Context, e *messages.Execution) *form.ExecutionView {
 	view, answer := s.whole(e), s.Backend.RetryAnswer(ctx, e)
 	view.Retry = &answer
+	s.withWebhook(ctx, e, view)
 	return view
 }
 

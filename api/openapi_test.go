@@ -73,7 +73,7 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 	_, err := b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "expired", Execution: mustID(t, id), Resolution: "failed", Headers: json.RawMessage(`{}`)})
 	require.NoError(t, err)
 	b.bind(t, "alice")
-	replace := strings.NewReplacer("{pool}/{name...}", "go/alice", "executions/{id}", "executions/"+id, "dead-letters/{id}", "dead-letters/1", "nodes/{id}", "nodes/n1",
+	replace := strings.NewReplacer("{pool}/{name...}", "go/alice", "executions/{id}/webhook", "executions/"+b.given(t, 1)[0].String()+"/webhook", "executions/{id}", "executions/"+id, "dead-letters/{id}", "dead-letters/1", "nodes/{id}", "nodes/n1",
 		"{node}/{pool}/{slot}", "n1/go/0", "pools/{pool}", "pools/go")
 	bodies := map[string]string{
 		"/api/v1/executions": `{"action_ref":"a"}`, "/api/v1/executions/batch": `{"executions":[{"action_ref":"a"}]}`,
@@ -155,6 +155,6 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlowerAction",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
-		"TimelineWindow", "Totals", "TransitionView", "Unreached", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
+		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
 	}, slices.Sorted(maps.Keys(d.Components.Schemas)))
 }

@@ -85,6 +85,7 @@ func routes() []*route {
 	table := executionRoutes()
 	table = append(table, fleetRoutes()...)
 	table = append(table, deadLetterRoutes()...)
+	table = append(table, webhookRoutes()...)
 	table = append(table, sessionRoutes()...)
 	table = append(table, nodeRoutes()...)
 	table = append(table, journalRoutes()...)

@@ -18,6 +18,7 @@ import (
 type backend struct {
 	*operate.Operator
 	*base
+	*webhooks
 	submissions *submissions
 	catalog     *catalog
 	readiness   *readiness

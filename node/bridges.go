@@ -19,6 +19,7 @@ type bridges struct {
 	routing  *routing
 	intake   *intake
 	notices  *notices
+	webhooks *webhooks
 	letters  actors.Held // what is unsettled of the dead-letter queue
 }
 
@@ -28,7 +29,7 @@ func (b *bridges) specs() []supervisor.ChildSpec {
 	if b.cfg.tells() {
 		specs = append(specs, func() actors.Child { return b.notices.spec(b.metrics.bridges.notices) })
 	}
-	return specs
+	return append(specs, func() actors.Child { return b.webhooks.spec(b.metrics.bridges.webhook) })
 }
 
 func (b *bridges) deliverySpec() actors.Child {

@@ -89,6 +89,9 @@ type Config struct {
 	// OutageGrace.
 	Peers peers.Settings
 
+	// Webhooks says who is told of outcomes by HTTP, and which addresses may be called for it.
+	Webhooks Webhooks
+
 	// The parts that the command line's configuration has too. Their defaults stand with them.
 	Executor
 	Worker
@@ -151,6 +154,7 @@ func (c Config) withDefaults() Config {
 		c.Peers = c.Peers.OrLoopback()
 	}
 	c.fill(Defaults())
+	c.Webhooks = c.Webhooks.withDefaults()
 	return c
 }
 
@@ -202,6 +206,9 @@ func (c *Config) validate() error {
 	}
 	if c.Peers.On() && !c.full() {
 		bad("peers_listen: a node on the embedded store has no peers: give it a store, or leave peers_listen empty or off")
+	}
+	for _, p := range c.Webhooks.Problems() {
+		bad("%s: %s", p.Key, p.Text)
 	}
 	if err := c.Runtimes.Check(); err != nil {
 		errs = append(errs, err)

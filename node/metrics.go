@@ -271,6 +271,8 @@ type liveCollector struct {
 	stuck                                   *prometheus.Desc
 	uncommitted, heldBack                   *prometheus.Desc
 	noticesWaiting, noticesAge              *prometheus.Desc
+	webhooksDue, webhooksLate               *prometheus.Desc
+	webhooksGivenUp                         *prometheus.Desc
 	noticesTeller                           *prometheus.Desc
 	peers, peersDropped, router             *prometheus.Desc
 	placed, queued, beatAge                 *prometheus.Desc
@@ -311,9 +313,12 @@ func newLiveCollector(of *sources) *liveCollector {
 
 		letterDepth: desc("dead_letter_queue_messages", "Dead letters that wait to be handled."),
 
-		noticesWaiting: desc("notices_pending", "Completion notices of all nodes that wait to be sent; counted up to 2,000 rows of the outbox, of up to 500 each."),
-		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be sent, of all nodes."),
-		noticesTeller:  desc("notices_teller", "1 on the node that sends the notices of all nodes."),
+		noticesWaiting:  desc("notices_pending", "Completion notices of all nodes that wait to be sent; counted up to 2,000 rows of the outbox, of up to 500 each."),
+		webhooksDue:     desc("webhooks_pending", "Webhooks of all nodes that are to be called, or called again; counted up to 10,000."),
+		webhooksLate:    desc("webhooks_oldest_seconds", "Since when the oldest webhook that is to be called is due, of all nodes; 0: none is."),
+		webhooksGivenUp: desc("webhooks_given_up", "Webhooks of all nodes that were given up and are still stored; counted up to 10,000."),
+		noticesAge:      desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be sent, of all nodes."),
+		noticesTeller:   desc("notices_teller", "1 on the node that sends the notices of all nodes."),
 
 		peers:        desc("peers", "Other nodes by whether this one reaches them: reached, suspect, or not heard yet.", "state"),
 		router:       desc("pool_router", "Which node routes for the pool: 1 for the mode that this node is in.", "pool", "mode"),
@@ -353,6 +358,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	c.pools(ctx, gauge)
 	c.letters(ctx, gauge)
 	c.notices(ctx, gauge)
+	c.webhooks(ctx, gauge)
 	if !c.of.servers.store.read().up {
 		return
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,7 +11,8 @@ import (
 
 // bridgeMetrics are those of the ways in and out beside the HTTP API.
 type bridgeMetrics struct {
-	taken, told, hints *prometheus.CounterVec
+	taken, told, hints, calls *prometheus.CounterVec
+	callTime                  prometheus.Histogram
 }
 
 func newBridgeMetrics(registry *prometheus.Registry) *bridgeMetrics {
@@ -19,16 +21,39 @@ func newBridgeMetrics(registry *prometheus.Registry) *bridgeMetrics {
 		registry.MustRegister(c)
 		return c
 	}
+	took := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "troupe_webhook_call_seconds", Help: "Time of one call of a webhook, until its answer or its failure.",
+		Buckets: []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10}})
+	registry.MustRegister(took)
 	return &bridgeMetrics{
-		taken: counter("intake_total", "Submissions by broker or by the store's inbox: accepted, existing, refused, malformed, given_back.", "result"),
-		told:  counter("notices_total", "Completion notices: told (sent), unheard (no queue is bound), repeated, put_off (refused three times, sent later), gone (purged before they were sent).", "result"),
-		hints: counter("store_hints_total", "Hints from the store, by kind.", "kind"),
+		callTime: took,
+		calls:    counter("webhooks_total", "Calls of webhooks: told (taken), failed (called again later), given_up (not called again).", "result"),
+		taken:    counter("intake_total", "Submissions by broker or by the store's inbox: accepted, existing, refused, malformed, given_back.", "result"),
+		told:     counter("notices_total", "Completion notices: told (sent), unheard (no queue is bound), repeated, put_off (refused three times, sent later), gone (purged before they were sent).", "result"),
+		hints:    counter("store_hints_total", "Hints from the store, by kind.", "kind"),
 	}
 }
 
 func (m *bridgeMetrics) intake(result string) { m.taken.WithLabelValues(result).Inc() }
 
 func (m *bridgeMetrics) notices(result string, n int) { m.told.WithLabelValues(result).Add(float64(n)) }
+
+func (m *bridgeMetrics) webhook(result string, took time.Duration) {
+	m.calls.WithLabelValues(result).Inc()
+	if took > 0 {
+		m.callTime.Observe(took.Seconds())
+	}
+}
+
+// webhooks reads how many webhooks are due or were given up.
+func (c *liveCollector) webhooks(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+	n, err := c.of.store.CountWebhooks(ctx)
+	if err != nil {
+		return
+	}
+	gauge(c.webhooksDue, float64(n.Due))
+	gauge(c.webhooksLate, n.Late.Seconds())
+	gauge(c.webhooksGivenUp, float64(n.GivenUp))
+}
 
 // hintNames are the words for the kinds of hint.
 var hintNames = map[store.HintKind]string{

@@ -40,6 +40,7 @@ type Node struct {
 	findings *alerting
 	reloader *reloader
 	bridges  *bridges
+	webhooks *webhooks
 	monitors *monitors
 	backend  *backend
 	tree     *tree
@@ -70,11 +71,13 @@ func (n *Node) assemble() {
 	feeds, outcomes, backlog, outbox := actors.NewFeeds(), actors.NewOutcomes(), &actors.Backlog{}, &notices{base: b}
 	n.catalog, n.http, n.folder, n.member = newCatalog(b), &httpServer{base: b, logins: &logins{base: b, adapter: n.Adapter}}, &dataFolder{base: b}, newMember(b)
 	n.servers = newWatcher(b, backlog)
+	hooks := newWebhooks(b, &n.catalog.secrets)
+	n.webhooks = hooks
 	heartbeats, judge, answers := &beats{base: b}, newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}
 	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox})
 	n.member.lost = n.metrics.nodesLost.Inc
 	n.findings = newAlerting(b, n.metrics.registry)
-	n.tree = &tree{base: b, outcomes: outcomes, backlog: backlog, metrics: n.metrics, notices: outbox}
+	n.tree = &tree{base: b, outcomes: outcomes, backlog: backlog, metrics: n.metrics, notices: outbox, webhooks: hooks}
 	n.self = &self{base: b, member: n.member, addr: n.http.main.addr, gate: n.servers.gate}
 	n.operator = n.newOperator(feeds, outcomes, answers)
 	n.findings.nodes = n.operator.Readings
@@ -90,9 +93,9 @@ func (n *Node) assemble() {
 		base: b, catalog: n.catalog, configs: configs, secured: n.http.reload, turn: make(chan struct{}, 1),
 		starter: &poolStarter{base: b, configs: configs, member: n.member, routing: n.routing},
 	}
-	submits := &submissions{base: b, catalog: n.catalog, servers: n.servers}
+	submits := &submissions{base: b, catalog: n.catalog, servers: n.servers, webhooks: hooks}
 	n.bridges = &bridges{
-		base: b, outcomes: outcomes, judge: judge, metrics: n.metrics, routing: n.routing, notices: outbox,
+		base: b, outcomes: outcomes, judge: judge, metrics: n.metrics, routing: n.routing, notices: outbox, webhooks: hooks,
 		intake: &intake{base: b, submissions: submits, redact: n.catalog.redact, count: n.metrics.bridges.intake},
 	}
 	sweeps := newSweeper(b, n.tree.record, judge, n.metrics.takenBack)
@@ -105,7 +108,7 @@ func (n *Node) assemble() {
 		member: n.member, network: n.network, reloader: n.reloader,
 	}
 	n.backend = &backend{
-		Operator: n.operator, base: b, submissions: submits, catalog: n.catalog, reloader: n.reloader, retries: answers,
+		Operator: n.operator, webhooks: hooks, base: b, submissions: submits, catalog: n.catalog, reloader: n.reloader, retries: answers,
 		retried: n.metrics.retried, findings: n.findings,
 		readiness: ready, overviews: newOverviews(b, n.operator, ready, n.findings, n.servers.gate),
 	}
@@ -129,7 +132,7 @@ func (n *Node) bringUp(ctx context.Context) error {
 	defer n.phase.abort(nil)
 	patient := n.servers.patient
 	for _, step := range []func(context.Context) error{
-		n.http.listen, n.folder.prepare, n.adapters.openEmbedded, n.folder.materialize, n.catalog.load, n.adapters.openBroker,
+		n.http.listen, n.folder.prepare, n.adapters.openEmbedded, n.folder.materialize, n.catalog.load, n.webhooks.prepare, n.adapters.openBroker,
 		n.found, n.openPeers, n.serveEarly,
 		n.adapters.openStore, n.folder.endEarlier, n.adapters.declareShared, patient(n.belong), patient(n.join),
 		patient(n.catalog.save), patient(n.operator.Cordons.Read), n.startTree, n.serve,

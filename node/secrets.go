@@ -63,20 +63,37 @@ func (s *secrets) take(pools []pack.Pool) error {
 	var names []string
 	for i := range pools {
 		for _, source := range pools[i].Secrets {
-			if value, set := os.LookupEnv(source.Env); source.Env != "" && set {
-				if s.env == nil {
-					s.env = map[string]string{}
-				}
-				s.env[source.Env] = value
+			if source.Env != "" {
 				names = append(names, source.Env)
 			}
 		}
 	}
-	if len(names) == 0 || s.forget == nil {
+	return s.moveVariables(names)
+}
+
+// takeVariables moves these variables out of the node's environment.
+func (s *secrets) takeVariables(names []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moveVariables(names)
+}
+
+func (s *secrets) moveVariables(names []string) error {
+	var found []string
+	for _, name := range names {
+		if value, set := os.LookupEnv(name); set {
+			if s.env == nil {
+				s.env = map[string]string{}
+			}
+			s.env[name] = value
+			found = append(found, name)
+		}
+	}
+	if len(found) == 0 || s.forget == nil {
 		return nil
 	}
-	slices.Sort(names)
-	return s.forget(slices.Compact(names))
+	slices.Sort(found)
+	return s.forget(slices.Compact(found))
 }
 
 // use returns the secrets of a program that is about to start. Their values are masked in what is shown until it is gone, and

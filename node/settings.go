@@ -122,6 +122,6 @@ func Defaults() Config {
 		EnvPass: []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}, Version: "dev",
 		Lease: member.Lease, BeatEvery: member.Beat, OutageGrace: member.Grace, SweepInterval: 2 * time.Second,
 		Executor: executorDefaults(), Worker: workerDefaults(), Health: healthDefaults(), Limits: limitDefaults(), Retention: retentionDefaults(),
-		Console: api.DefaultConsole(),
+		Console: api.DefaultConsole(), Webhooks: webhookDefaults(),
 	}
 }

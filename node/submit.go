@@ -16,8 +16,9 @@ import (
 // submissions makes requests executions of the node's actions, stores them, and wakes their pools.
 type submissions struct {
 	*base
-	catalog *catalog
-	servers *watcher
+	catalog  *catalog
+	servers  *watcher
+	webhooks *webhooks
 
 	unawaited atomic.Int32 // how many calls now submit without waiting for the outcome
 }
@@ -34,7 +35,7 @@ func (s *submissions) complete(ctx context.Context, r *submit.Request) (messages
 	}
 	return submit.Complete(r, a, &submit.Terms{
 		ID: messages.NewExecutionID(), Now: s.clock.Now(), DefaultTimeout: s.cfg.DefaultTimeout, NoWorkerDeadline: s.cfg.NoWorkerDeadline,
-		Notify: s.cfg.tells(),
+		Notify: s.cfg.tells(), Webhook: s.webhooks.own, CheckWebhook: s.webhooks.check,
 	})
 }
 

@@ -19,6 +19,7 @@ type tree struct {
 	backlog  *actors.Backlog // of the recorder
 	metrics  *metrics
 	notices  *notices
+	webhooks *webhooks
 
 	root atomic.Pointer[actor.PID] // nil: it has not started
 }
@@ -54,7 +55,7 @@ func (t *tree) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
 		System: t.system, Store: t.store, Outcomes: t.outcomes, Logger: t.logger.Named("recorder"),
 		Observe: t.metrics.transaction, OnResult: t.metrics.result, OnTransaction: t.transaction, Backlog: t.backlog,
-		Notices: t.notices.hook(), Lanes: t.cfg.recorderLanes(),
+		Notices: t.notices.hook(), Webhooks: t.webhooks.ring, Lanes: t.cfg.recorderLanes(),
 	})
 }
 

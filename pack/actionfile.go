@@ -74,6 +74,7 @@ func (l *loader) readRules(f *fields, d *draftPack, a *messages.Action) {
 	}
 	a.Idempotent = f.flag("idempotent")
 	a.Silent = !f.flag("notify") && f.nodes["notify"] != nil
+	a.Webhook = f.webhook()
 	a.Affinity = messages.Affinity(f.choice("affinity", "hint", "strict", "strict_fail"))
 	a.WaitForWorker = f.choice("on_no_worker", "fail", "wait") == "wait"
 	a.Secrets = f.texts("secrets", secretsMax, nameMax*4, false)

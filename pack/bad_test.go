@@ -42,7 +42,7 @@ func TestBadActions(t *testing.T) {
 		{"timeout_seconds: 5s", `timeout_seconds must be a number of seconds, got "5s"` + at},
 		{"timeout_seconds:", "timeout_seconds must be a number of seconds, got nothing" + at},
 		{"timeout: 3", "unknown key timeout: the keys are name, description, runtime, timeout_seconds, stall_timeout, queue_deadline, " +
-			"max_retries, idempotent, notify, affinity, on_no_worker, secrets, retry, pool, entrypoint, command, parameters" + at},
+			"max_retries, idempotent, notify, webhook, affinity, on_no_worker, secrets, retry, pool, entrypoint, command, parameters" + at},
 		{"stall_timeout: 30", "stall_timeout must be a duration like 500ms, 30s or 1h, got the number 30" + at},
 		{"stall_timeout: soon", `stall_timeout must be a duration like 500ms, 30s or 1h, got "soon"` + at},
 		{"queue_deadline: -1s", "queue_deadline must be positive, got -1s" + at},

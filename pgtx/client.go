@@ -89,6 +89,10 @@ func (c *Client) submit(ctx context.Context, tx pgx.Tx, s troupe.Submission) (tr
 	if err := c.check(ctx, &r); err != nil {
 		return troupe.ExecutionID{}, err
 	}
+	if r.Webhook != nil {
+		return troupe.ExecutionID{}, &messages.Problem{Code: messages.CodeInvalidRequest,
+			Message: "webhook: a submission in a transaction has none of its own; give the action one, or the nodes (webhooks.url)"}
+	}
 	submission := c.submission(&r)
 	if r.IdempotencyKey != "" {
 		holder, err := c.holder(ctx, tx, &submission)

@@ -48,6 +48,9 @@ func (v *ExecutionView) AppendJSON(b []byte) ([]byte, error) {
 	if v.Retry != nil {
 		w.other(`,"retry":`, v.Retry)
 	}
+	if v.Webhook != nil {
+		w.other(`,"webhook":`, v.Webhook)
+	}
 	w.flag(`,"existing":true`, v.Existing)
 	return append(w.b, '}'), w.err
 }

@@ -41,6 +41,8 @@ func drawn(t *rapid.T, field reflect.StructField) any {
 		return rapid.MapOf(rapid.String(), rapid.String()).Draw(t, field.Name)
 	case *messages.Error:
 		return &messages.Error{Code: "c", Message: rapid.String().Draw(t, field.Name), Details: json.RawMessage(`{"a": 1}`)}
+	case *WebhookView:
+		return &WebhookView{URL: "https://h/<x>", State: messages.WebhookDue, Error: rapid.String().Draw(t, field.Name)}
 	case *view.Retry:
 		return &view.Retry{WhyNot: "w", Left: 2, Message: "<none>"}
 	}

@@ -64,6 +64,9 @@ type ExecutionView struct {
 	// Retry says whether there is a retry. Lists omit it.
 	Retry *view.Retry `json:"retry,omitempty"`
 
+	// Webhook says who is told of the outcome by HTTP, and how far that is. Lists omit it.
+	Webhook *WebhookView `json:"webhook,omitempty"`
+
 	// Existing says, in the answer to a submission or retry, that this execution existed before.
 	Existing bool `json:"existing,omitempty"`
 }

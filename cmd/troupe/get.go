@@ -158,6 +158,9 @@ func fieldsOf(v form.ExecutionView) [][2]string {
 	if v.Retry != nil && v.Status != messages.Completed {
 		fields = append(fields, [2]string{"retry", v.Retry.Message})
 	}
+	if v.Webhook != nil {
+		fields = append(fields, [2]string{"webhook", webhookText(v.Webhook)})
+	}
 	if v.SessionLost {
 		fields = append(fields, [2]string{"session_lost", "yes: its state was lost"})
 	}

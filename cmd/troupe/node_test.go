@@ -34,6 +34,9 @@ func together(path string) []string {
 	if strings.HasPrefix(path, "tls.") {
 		return []string{"TROUPE_TLS_CERT_FILE=c", "TROUPE_TLS_KEY_FILE=k"}
 	}
+	if path == "webhooks.on" || path == "webhooks.secret" {
+		return []string{"TROUPE_WEBHOOKS_URL=https://hooks.example/", "TROUPE_WEBHOOKS_SECRETS=billing=env:X"}
+	}
 	if path == "health_metrics" {
 		return []string{"TROUPE_HEALTH_LISTEN=127.0.0.1:2"}
 	}
@@ -62,6 +65,16 @@ func sample(k *config.Key) string {
 		return "x"
 	case "node.beat_interval":
 		return "0.5"
+	case "webhooks.allow":
+		return "hooks.example"
+	case "webhooks.secrets":
+		return "billing=env:X"
+	case "webhooks.url":
+		return "https://hooks.example/"
+	case "webhooks.on":
+		return "failed"
+	case "webhooks.secret":
+		return "billing"
 	case "tokens_file":
 		return "testdata/tokens.yaml"
 	case "tokens":

@@ -21,7 +21,7 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: c.Broker.RabbitMQ.TLS,
 		NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
 		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval, Peers: c.Node.Peers,
-		Executor: c.Executor, Worker: c.Worker, Health: c.Health, Limits: c.Limits, Retention: c.Retention, Restart: c.Pool.Restart,
+		Executor: c.Executor, Worker: c.Worker, Health: c.Health, Limits: c.Limits, Retention: c.Retention, Restart: c.Pool.Restart, Webhooks: c.Webhooks,
 	}
 	retries(&n, &c.Retry)
 	return n

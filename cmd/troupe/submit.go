@@ -27,8 +27,9 @@ const (
 type submission struct {
 	executions
 	params, session, affinity, at, key, batch, trace string
+	webhook, webhookSecret                           string
 	priority, maxRetries                             int
-	labels                                           []string
+	labels, webhookOn                                []string
 	timeout, queueDeadline, sessionTimeout           time.Duration
 	wait                                             bool
 	given                                            func(flag string) bool
@@ -86,6 +87,9 @@ func (s *submission) flags(f *pflag.FlagSet) {
 	f.DurationVar(&s.queueDeadline, "queue-deadline", 0, "how long it may wait for a busy worker")
 	f.StringVar(&s.trace, "trace", "", "W3C traceparent of the trace that it belongs to; left out: TRACEPARENT of the environment, with TRACESTATE")
 	f.IntVar(&s.maxRetries, "max-retries", 0, "retries when it fails; left out: the action's own number")
+	f.StringVar(&s.webhook, "webhook-url", "", "https:// address that is called with the outcome; none: nobody is told, whatever the action says")
+	f.StringSliceVar(&s.webhookOn, "webhook-on", nil, "with --webhook-url: the outcomes that are told, as in failed,timed_out; left out: all")
+	f.StringVar(&s.webhookSecret, "webhook-secret", "", "with --webhook-url: name of the node's secret that signs the call")
 	f.BoolVar(&s.wait, "wait", false, "wait for the end and print the result")
 }
 
@@ -105,6 +109,9 @@ func (s *submission) request(ctx context.Context, c *client.Client, action strin
 	if s.given("queue-deadline") {
 		seconds := s.queueDeadline.Seconds()
 		r.QueueDeadline = &seconds
+	}
+	if s.given("webhook-url") || s.given("webhook-on") || s.given("webhook-secret") {
+		r.Webhook = &submit.Webhook{URL: s.webhook, On: s.webhookOn, Secret: s.webhookSecret}
 	}
 	if r.Labels, err = keyValues(s.labels); err != nil {
 		return r, err

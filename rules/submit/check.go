@@ -23,7 +23,7 @@ const (
 // schema says of the parameters is the node's to check. It returns nil or the first thing that is wrong, as a
 // Problem that names the field.
 func (r *Request) Check() *messages.Problem {
-	for _, check := range []func() *messages.Problem{r.checkNames, r.checkNumbers, r.checkLabels, r.checkTrace, r.checkParameters} {
+	for _, check := range []func() *messages.Problem{r.checkNames, r.checkNumbers, r.checkLabels, r.checkTrace, r.checkWebhook, r.checkParameters} {
 		if p := check(); p != nil {
 			return p
 		}

@@ -23,6 +23,10 @@ type Terms struct {
 	DefaultTimeout   time.Duration // of a run, where neither the request nor the action has one
 	NoWorkerDeadline time.Duration // of waiting for any worker
 	Notify           bool          // outcomes are told
+	// Webhook is told by HTTP where neither the request nor the action says who is; nil: nobody. CheckWebhook, where set, says
+	// why the node cannot call one.
+	Webhook      *messages.Webhook
+	CheckWebhook func(*messages.Webhook) error
 }
 
 // Complete makes a request that Check has passed an execution of the action, with everything resolved that its row must carry. Its
@@ -55,6 +59,10 @@ func Complete(r *Request, a *messages.Action, t *Terms) (messages.Execution, err
 		e.Affinity = cmp.Or(messages.Affinity(r.Affinity), a.Affinity, messages.AffinityStrict)
 	}
 	if err := setDeadlines(&e, r, a, t); err != nil {
+		return e, err
+	}
+	var err error
+	if e.Webhook, err = chooseWebhook(r, a, t); err != nil {
 		return e, err
 	}
 	if e.IdempotencyKey != "" {

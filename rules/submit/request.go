@@ -19,6 +19,7 @@ type Request struct {
 	MaxRetries     *int              `json:"max_retries,omitempty"`
 	QueueDeadline  *float64          `json:"queue_deadline_seconds,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
+	Webhook        *Webhook          `json:"webhook,omitempty"`
 	CreatedBy      string            `json:"-"`
 	// Trace is a W3C traceparent, and after a blank a tracestate. It is no part of a Hash.
 	Trace string `json:"trace,omitempty"`

@@ -31,6 +31,7 @@ type Config struct {
 	Health    node.Health    `yaml:"health"`
 	Limits    node.Limits    `yaml:"limits"`
 	Retention node.Retention `yaml:"retention"`
+	Webhooks  node.Webhooks  `yaml:"webhooks"`
 	Shutdown  Shutdown       `yaml:"shutdown"`
 	Debug     Debug          `yaml:"debug"`
 }

@@ -20,7 +20,7 @@ func nodeDefaults(c *Config) {
 	n := node.Defaults()
 	c.Node.BeatInterval, c.Node.Lease = n.BeatEvery, n.Lease
 	c.Store = Store{OutageGrace: n.OutageGrace, Events: "changes"}
-	c.Executor, c.Worker, c.Health, c.Limits, c.Retention = n.Executor, n.Worker, n.Health, n.Limits, n.Retention
+	c.Executor, c.Worker, c.Health, c.Limits, c.Retention, c.Webhooks = n.Executor, n.Worker, n.Health, n.Limits, n.Retention, n.Webhooks
 	c.Runtime.EnvPass, c.Console = n.EnvPass, n.Console
 	q := broker.Defaults()
 	c.Broker.RabbitMQ = RabbitMQ{

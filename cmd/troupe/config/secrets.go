@@ -79,7 +79,7 @@ func (l *Loaded) holdsSecret(k *Key) bool {
 
 // passed refuses to hand the node's own secrets to every worker.
 func (c *checker) passed(l *Loaded) {
-	hidden := append(secretVariables(l.server), l.TokenVariables()...)
+	hidden := slices.Concat(secretVariables(l.server), l.TokenVariables(), l.Webhooks.SecretVariables())
 	for _, name := range l.Runtime.EnvPass {
 		if slices.Contains(hidden, name) {
 			c.bad("runtime.env_pass", "%s holds a secret of the node, which no worker gets; %s", name, instead(name))

@@ -52,6 +52,9 @@ func (l *Loaded) validate() Problems {
 	c.times(l)
 	c.grades(l)
 	c.passed(l)
+	for _, p := range l.Webhooks.Problems() {
+		c.bad(p.Key, "%s", p.Text)
+	}
 	return c.problems
 }
 

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// given stores ended executions with a webhook that was given up.
+func (b *backend) given(t *testing.T, n int) (ids []messages.ExecutionID) {
+	t.Helper()
+	for range n {
+		e := messages.Execution{ID: messages.NewExecutionID(), Action: "core.echo", Pool: "go", Priority: 5, CreatedBy: "n",
+			Webhook: &messages.Webhook{URL: "https://hooks.example/x?token=hunter2", Secret: "billing"}}
+		_, err := b.Store.Submit(t.Context(), []messages.Execution{e})
+		require.NoError(t, err)
+		_, err = b.Apply(t.Context(), []store.Change{&store.Cancel{ID: e.ID, By: "n"}})
+		require.NoError(t, err)
+		calls, err := b.TakeWebhooks(t.Context(), []store.WebhookTake{{Destination: "hooks.example:443", Limit: 1}}, 0)
+		require.NoError(t, err)
+		require.Len(t, calls, 1)
+		require.NoError(t, b.ReportWebhooks(t.Context(), []store.WebhookReport{{Execution: e.ID, Claim: calls[0].Claim, State: messages.WebhookGivenUp, Tries: 1, Code: 410, Error: "gone"}}))
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func TestWebhooksAreListedAndCalledAgain(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	ids := b.given(t, 3)
+	h := New(Config{Backend: b})
+	var seen []messages.ExecutionID
+	for cursor := ""; ; {
+		page := read[WebhookList](t, ask(t, h, "GET", "/api/v1/webhooks?limit=2&cursor="+cursor, ""), 200)
+		for _, w := range page.Webhooks {
+			require.Equal(t, "https://hooks.example/x?…", w.URL)
+			seen = append(seen, w.Execution)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	require.Equal(t, ids, seen)
+	one := executionsPath + "/" + ids[0].String()
+	e := read[form.ExecutionView](t, ask(t, h, "GET", one, ""), 200)
+	require.Equal(t, messages.WebhookGivenUp, e.Webhook.State)
+	require.Equal(t, "gone", e.Webhook.Error)
+	require.Equal(t, messages.WebhookDue, read[form.WebhookView](t, ask(t, h, "POST", one+"/webhook/retry", ""), 200).State)
+	require.Len(t, read[WebhookList](t, ask(t, h, "GET", "/api/v1/webhooks?state=due", ""), 200).Webhooks, 1)
+	refused(t, ask(t, h, "GET", "/api/v1/webhooks?state=told", ""), 400, messages.CodeInvalidRequest, "due or given_up")
+	refused(t, ask(t, h, "GET", "/api/v1/webhooks?cursor=x", ""), 400, messages.CodeInvalidRequest, "cursor")
+	refused(t, ask(t, h, "POST", executionsPath+"/"+messages.NewExecutionID().String()+"/webhook/retry", ""), 404, messages.CodeNotFound, "execution")
+}
