@@ -88,7 +88,7 @@ func storeFindings(r *postgres.Report, err error, tells bool) []finding {
 	return []finding{
 		storeServer(r).of("postgres"), storeSchema(r).of("schema"), storeRights(r).of("store rights"),
 		storeDurable(r).of("durability"), storeConnections(r).of("connections"), storeClock(r).of("store clock"),
-		storeNodes(r).of("live nodes"), storePeers(r).of("peers"), storeNotices(r, tells).of("notices"),
+		storeNodes(r).of("live nodes"), storePeers(r).of("peers"), storeNotices(r, tells).of("notices"), storeWebhooks(r).of("webhooks"),
 	}
 }
 
@@ -218,6 +218,24 @@ func storeNotices(r *postgres.Report, tells bool) finding {
 		return ok(detail)
 	}
 	return warn(detail, "is a node of this version running, and does it reach RabbitMQ? Its /readyz says why it cannot tell them")
+}
+
+// webhooksLate is since when the oldest webhook is due from which the doctor warns.
+const webhooksLate = 5 * time.Minute
+
+// storeWebhooks says what is not told by HTTP.
+func storeWebhooks(r *postgres.Report) finding {
+	w := r.Webhooks
+	detail := fmt.Sprintf("%d are due, the oldest for %s; %d were given up", w.Due, w.Late.Round(time.Second), w.GivenUp)
+	switch {
+	case w.GivenUp > 0:
+		return warn(detail, "`troupe webhooks` lists them with the reason, and `troupe webhooks retry ID` calls one again")
+	case w.Late > webhooksLate:
+		return warn(detail, "`troupe webhooks --state due` says which addresses do not answer")
+	case w.Due > 0:
+		return ok(detail)
+	}
+	return ok("nothing is due")
 }
 
 // storePeers says whether the live nodes can ask each other: those can that wrote down an address of one scope. Then it names those that

@@ -79,6 +79,10 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 		"being told": {func(r *postgres.Report) { r.Notices = store.NoticesPending{Count: 7, Age: time.Second} }, "notices", "ok", "7 outcomes", ""},
 		"told late": {func(r *postgres.Report) { r.Notices = store.NoticesPending{Count: 7, More: true, Age: time.Minute} }, "notices", "warn",
 			"more than 7 outcomes are not told on the executions exchange yet, the oldest for 1m0s", "RabbitMQ"},
+		"webhooks told":     {func(*postgres.Report) {}, "webhooks", "ok", "nothing is due", ""},
+		"webhooks due":      {func(r *postgres.Report) { r.Webhooks = store.WebhookCounts{Due: 3, Late: time.Second} }, "webhooks", "ok", "3 are due", ""},
+		"webhooks late":     {func(r *postgres.Report) { r.Webhooks = store.WebhookCounts{Due: 3, Late: time.Hour} }, "webhooks", "warn", "the oldest for 1h0m0s", "--state due"},
+		"webhooks given up": {func(r *postgres.Report) { r.Webhooks = store.WebhookCounts{GivenUp: 2} }, "webhooks", "warn", "2 were given up", "retry ID"},
 	} {
 		findings := storeFindings(sound(c.change), nil, true)
 		for _, f := range findings {
@@ -89,7 +93,7 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 			require.Contains(t, f.Detail, c.detail, name)
 			require.Contains(t, f.Advice, c.doing, name)
 		}
-		require.Condition(t, func() bool { return len(findings) == 9 }, name)
+		require.Condition(t, func() bool { return len(findings) == 10 }, name)
 	}
 	f := storeFindings(nil, errors.New(`unsupported startup parameter: jit`), true)
 	require.Equal(t, "fail", f[0].State)

@@ -54,6 +54,12 @@ func servers() []Rule {
 			Do:      "Check the broker, and which node sends (`troupe_notices_teller`); its log names refused notices. A queue that refuses messages because it is full shows here too.",
 		},
 		{
+			Name: "webhooks_behind", Severity: Warning, Subject: Cluster, Measure: all{largest, Cluster, node("troupe_webhooks_oldest_seconds")}, Bad: Above, Limit: 900, For: 5 * time.Minute,
+			Summary: "the oldest webhook has been due for {value} s",
+			Means:   "An address that is to be told of an outcome has not taken it for long. The calls are repeated, and given up after `webhooks.give_up_after`. The outcomes themselves are stored and can be read.",
+			Do:      "`troupe webhooks --state due` says which addresses, and why the last call failed. When an address answers again, what is due is told by itself; what was given up meanwhile: `troupe webhooks retry ID`.",
+		},
+		{
 			Name: "clock_skew", Severity: Warning, Subject: Node, Measure: magnitude{own{node("troupe_clock_ahead_seconds")}}, Bad: Above, Limit: 1, For: 2 * time.Minute,
 			Summary: "its clock is {value} s away from the store's",
 			Means:   "The machine's clock and the store's differ. Troupe reckons with the store's time, so leases hold, but times in logs and those that programs note themselves are wrong.",

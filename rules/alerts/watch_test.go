@@ -57,6 +57,7 @@ var watchCases = []struct {
 	{"recorder_stalled critical", 1, []course{{"troupe_recorder_uncommitted_seconds", "", 31, 0}}, "a", nil},
 	{"store_slow warning", 22, []course{{buckets, "0.5", 0, 1}, {buckets, "2.5", 0, 10}, {buckets, "+Inf", 0, 10}}, "a", nil},
 	{"outbox_behind warning", 5, []course{{"troupe_notices_oldest_seconds", "", 61, 0}}, "", nil},
+	{"webhooks_behind warning", 21, []course{{"troupe_webhooks_oldest_seconds", "", 901, 0}}, "", nil},
 	{"clock_skew warning", 9, []course{{"troupe_clock_ahead_seconds", "", -1.5, 0}}, "a", nil},
 	{"no_active_workers critical", 3, []course{{usable, "go", 0, 0}}, "go", nil},
 	{"pool_broken critical", 1, []course{{"troupe_pool_broken", "go", 1, 0}}, "go", nil},

@@ -179,6 +179,7 @@ func TestQueriesFitTheMetrics(t *testing.T) {
 // ofTheCluster reports whether every node shows the same value, as the page says.
 func ofTheCluster(name string) bool {
 	return strings.HasPrefix(name, "troupe_executions") || name == "troupe_notices_pending" || name == "troupe_notices_oldest_seconds" ||
+		name == "troupe_webhooks_pending" || name == "troupe_webhooks_oldest_seconds" || name == "troupe_webhooks_given_up" ||
 		name == "troupe_dead_letter_queue_messages"
 }
 

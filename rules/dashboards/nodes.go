@@ -6,7 +6,7 @@ func nodes() Dashboard {
 	return Dashboard{
 		UID: "troupe-nodes", Title: "Troupe: nodes, store and broker",
 		Means: "Are the nodes, the store and the broker well?",
-		Rows:  []Row{nodesRow(), machineRow(), storeRow(), brokerRow(), bridgesRow()},
+		Rows:  []Row{nodesRow(), machineRow(), storeRow(), brokerRow(), bridgesRow(), webhooksRow()},
 	}
 }
 
@@ -198,6 +198,36 @@ func bridgesRow() Row {
 			Title: "Who sends the notices", Kind: Lines, Unit: YesNo, Absent: none,
 			Normal:  "One node. Another takes over when it ends.",
 			Queries: []Query{{"max by (instance) (troupe_notices_teller)", "{{instance}}"}},
+		},
+	}}
+}
+
+func webhooksRow() Row {
+	const none = "nothing was submitted with a webhook"
+	return Row{"Webhooks", []Panel{
+		{
+			Title: "Calls of webhooks, by result", Kind: Lines, Unit: PerSecond, Stacked: true, Absent: none,
+			Normal:  "`told`. `failed` calls are repeated; `given_up` ones are not.",
+			Queries: []Query{{perSecond("result", "troupe_webhooks_total"), "{{result}}"}},
+		},
+		{
+			Title: "Webhooks that are due", Kind: Lines, Unit: Count,
+			Normal:  "Close to zero. It grows while an address does not answer.",
+			Queries: []Query{{"max by (job) (troupe_webhooks_pending)", "{{job}}"}},
+		},
+		{
+			Title: "Oldest webhook that is due", Kind: Lines, Unit: Seconds, Alert: "webhooks_behind",
+			Normal: "Zero, or some seconds.",
+		},
+		{
+			Title: "Webhooks given up", Kind: Lines, Unit: Count,
+			Normal:  "Zero. They stay until their executions are deleted.",
+			Queries: []Query{{"max by (job) (troupe_webhooks_given_up)", "{{job}}"}},
+		},
+		{
+			Title: "Time of a call", Kind: Lines, Unit: Seconds, Absent: none,
+			Normal:  "Below a second. An address that takes longer than two gets one call at a time.",
+			Queries: []Query{{"histogram_quantile(0.99, sum by (le) (rate(troupe_webhook_call_seconds_bucket[5m])))", "99 %"}},
 		},
 	}}
 }
