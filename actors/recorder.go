@@ -24,6 +24,8 @@ type Item struct {
 	Session store.SessionRef
 	// Fault: the run's end is the worker's fault.
 	Fault bool
+	// Told, where set, is called by the worker that has asked, with what became of the change.
+	Told func(*store.Result)
 }
 
 // Record asks the recorder to make changes. They are made in order, together with what others ask for.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/tracing"
 )
 
 // Runner is how a worker runs things. Its methods are called by the worker actor alone and never block; what comes of
@@ -45,6 +46,10 @@ type Run struct {
 	// Restore is the session state to give back first; nil: none. Behind is how many finished runs it lacks.
 	Restore json.RawMessage
 	Behind  int64
+	// Trace is the W3C trace context that the code is given, in the form of Execution.Trace.
+	Trace string
+
+	span *tracing.Span // nil: none
 
 	sign     time.Time // last sign of progress
 	stop     stopCause

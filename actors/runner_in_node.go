@@ -64,11 +64,12 @@ func (g *inNodeRunner) Run(r *Run) {
 	if r.stop != notStopped {
 		cancel(errStopped)
 	}
-	go g.call(ctx, run, handler, r.Execution)
+	go g.call(ctx, run, handler, r)
 }
 
 // call runs the handler and tells its end, unless nobody waits any more.
-func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messages.Handler, e *messages.Execution) {
+func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messages.Handler, r *Run) {
+	e := r.Execution
 	end := &ended{placement: e.Placement(), crashed: "handler ended its goroutine"}
 	defer func() {
 		stack := ""
@@ -87,7 +88,7 @@ func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messag
 		}
 	}()
 	began := time.Now()
-	value, err := handler(ctx, taskOf(e, run))
+	value, err := handler(ctx, taskOf(r, run))
 	end.ran = max(time.Since(began), 1)
 	end.outcome, end.crashed = handlerOutcome(value, err), ""
 }
@@ -104,10 +105,11 @@ func panicStack() string {
 	return stack[:min(len(stack), stackMax)]
 }
 
-func taskOf(e *messages.Execution, run *handlerRun) *messages.Task {
+func taskOf(r *Run, run *handlerRun) *messages.Task {
+	e := r.Execution
 	return &messages.Task{
 		ID: e.ID, Attempt: e.Attempt, Action: e.Action, Parameters: e.Parameters, Session: e.Session,
-		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: messages.TraceParent(e.Trace), TraceState: messages.TraceState(e.Trace), Reporter: run,
+		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: messages.TraceParent(r.Trace), TraceState: messages.TraceState(r.Trace), Reporter: run,
 	}
 }
 

@@ -97,7 +97,7 @@ func (p *longLivedRunner) arguments(r *Run) *executeArgs {
 	e := r.Execution
 	args := &executeArgs{
 		Execution: e.ID, Attempt: e.Attempt, Action: e.Action, Root: r.Action.Root, Entrypoint: r.Action.Entrypoint,
-		Parameters: e.Parameters, RetryCount: e.RetryCount, Trace: messages.TraceParent(e.Trace), TraceState: messages.TraceState(e.Trace), DeadlineMS: e.Timeout.Milliseconds(),
+		Parameters: e.Parameters, RetryCount: e.RetryCount, Trace: messages.TraceParent(r.Trace), TraceState: messages.TraceState(r.Trace), DeadlineMS: e.Timeout.Milliseconds(),
 	}
 	if len(args.Parameters) == 0 {
 		args.Parameters = json.RawMessage("{}")

@@ -86,11 +86,12 @@ func (s *oneShotRunner) Begin(post func(any)) {
 func (s *oneShotRunner) Run(r *Run) {
 	c := &command{}
 	r.handle = c
-	go s.start(r.Execution, r.Action, r.Placement(), c)
+	go s.start(r.Execution, r.Action, r.Trace, c)
 }
 
 // start starts the command. Its end comes through the sink.
-func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, p messages.Placement, c *command) {
+func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, trace string, c *command) {
+	p := e.Placement()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	params := e.Parameters
@@ -110,7 +111,7 @@ func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, p messa
 	}
 	program := s.launch(a)
 	spec := process.Spec{
-		Argv: program.Argv, Dir: a.Root, Env: s.env(e, program.Env), Stdin: params, StdoutMax: messages.ResultMax + 1,
+		Argv: program.Argv, Dir: a.Root, Env: s.env(e, trace, program.Env), Stdin: params, StdoutMax: messages.ResultMax + 1,
 	}
 	started, err := s.outfit.start(ctx, spec, secrets, func(ev process.Event) { s.heard(e, p, c, ev) })
 	if errors.Is(err, process.ErrShortage) {
@@ -136,14 +137,14 @@ func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, p messa
 	stepProcess(started, step)
 }
 
-// env is the pool's environment with the program's, the execution's identity and its scalar parameters.
-func (s *oneShotRunner) env(e *messages.Execution, program []string) []string {
+// env is the pool's environment with the program's, the execution's identity, the run's trace and the scalar parameters.
+func (s *oneShotRunner) env(e *messages.Execution, trace string, program []string) []string {
 	env := append(slices.Clone(s.outfit.Env), program...)
 	env = append(env,
 		"TROUPE_EXECUTION="+e.ID.String(), "TROUPE_ATTEMPT="+strconv.Itoa(int(e.Attempt)),
 		"TROUPE_ACTION="+e.Action, "TROUPE_SESSION="+e.Session, "TROUPE_WORKER="+string(s.worker),
-		"TROUPE_INCARNATION="+s.cfg.Incarnation.String(), "TRACEPARENT="+messages.TraceParent(e.Trace))
-	if state := messages.TraceState(e.Trace); state != "" {
+		"TROUPE_INCARNATION="+s.cfg.Incarnation.String(), "TRACEPARENT="+messages.TraceParent(trace))
+	if state := messages.TraceState(trace); state != "" {
 		env = append(env, "TRACESTATE="+state)
 	}
 	return append(env, parameterEnv(e.Parameters)...)

@@ -252,6 +252,9 @@ func (w *Worker) recorded(m *Recorded) {
 		w.queue.answered(len(m.Items), claims(m.Items))
 	}
 	for i := range m.Items {
+		if m.Items[i].Told != nil {
+			m.Items[i].Told(&m.Results[i])
+		}
 		if claim, ok := m.Items[i].Change.(*store.Claim); ok {
 			w.queue.claimAnswered(claim, m.Results[i])
 		} else {

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/clock"
+	"github.com/troupe-run/troupe/tracing"
 )
 
 // WorkerConfig is what all workers of one pool on one node share: their settings, and what they call. It is made once and not
@@ -43,6 +44,9 @@ type WorkerConfig struct {
 	Runner func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner
 	// Action returns the definition that an execution of (ref, version) runs by.
 	Action func(ref, version string) (*messages.Action, bool)
+
+	// Tracer makes the spans of what the workers claim and run; nil: none.
+	Tracer *tracing.Tracer
 
 	Thresholds        health.Thresholds
 	CountActionErrors bool

@@ -26,6 +26,7 @@ func (w *Worker) ended(m *ended) {
 	outcome := settleStop(r, m)
 	fault := health.IsFault(outcome, w.cfg.CountActionErrors)
 	items := []Item{w.finish(r, m, outcome, took, fault)}
+	w.traceEnd(r, &items[0], &outcome)
 	w.sessions.left(r, m, &items[0])
 	w.condition.counts.Finished(took, outcome.Status != messages.Completed, fault)
 	if w.cfg.Runs != nil {
@@ -61,6 +62,7 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 func (w *Worker) notStarted(r *Run, why error) {
 	w.tellShort(why)
 	items := []Item{w.putBack(r, why)}
+	w.traceEnd(r, &items[0], &messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: codeShort}})
 	w.cfg.Feeds.Close(r.Execution.ID)
 	if w.ending.leaving != nil || r.stop == stopHalt {
 		w.record(items)

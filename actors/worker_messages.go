@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
@@ -15,6 +17,8 @@ type (
 		Placements []messages.Placement
 		Ahead      int
 		By         messages.Incarnation
+		// Published and Arrived say when the message was published that brought them, and when it came. Zero: that is not known.
+		Published, Arrived time.Time
 	}
 	// Take gives the worker an execution that was claimed for it as it was stored. Number grows with each that its pool gives.
 	Take struct {

@@ -14,6 +14,7 @@ type queued struct {
 	messages.Placement
 	ahead int                  // how many claims the worker may hold with this one, where it is not free; 1: none but its own
 	by    messages.Incarnation // the router that handed it over directly; zero: the store has it
+	came  arrival
 }
 
 // workQueue is what a worker has been given and has not begun: placements that are delivered, claims that the store has not
@@ -47,7 +48,7 @@ type occupancy interface {
 func (q *workQueue) add(m *Execute) {
 	for _, p := range m.Placements {
 		if q.at(p) < 0 && !q.holds(p) {
-			q.delivered = append(q.delivered, queued{p, min(max(m.Ahead, 1), aheadMax), m.By})
+			q.delivered = append(q.delivered, queued{p, min(max(m.Ahead, 1), aheadMax), m.By, arrival{m.Published, m.Arrived}})
 		}
 	}
 }
@@ -81,10 +82,11 @@ func (q *workQueue) claim(items []Item, takes bool) []Item {
 		q.suspend()
 		return items
 	}
-	for _, p := range q.delivered[:n] {
-		items = append(items, q.item(&store.Claim{
+	for i := range q.delivered[:n] {
+		p := &q.delivered[i]
+		items = append(items, Item{Worker: q.key, Told: q.traced(p), Change: &store.Claim{
 			ID: p.Execution, Attempt: p.Attempt, Worker: q.key, Generation: q.gen, PlacedBy: p.by, WorkerID: q.id,
-		}))
+		}})
 	}
 	q.delivered = append(q.delivered[:0], q.delivered[n:]...)
 	q.asked = q.world.Now()
@@ -147,7 +149,7 @@ func (q *workQueue) claimAnswered(claim *store.Claim, r store.Result) {
 	q.drop(p) // where it was delivered once more meanwhile
 	if errors.Is(r.Err, store.ErrFenced) {
 		q.cfg.Lease.Refuse()
-		q.delivered = append(q.delivered, queued{p, 1, claim.PlacedBy}) // it is still ours, unless the node turns out to be dead
+		q.delivered = append(q.delivered, queued{Placement: p, ahead: 1, by: claim.PlacedBy}) // it is still ours, unless the node turns out to be dead
 		return
 	}
 	if r.Verdict != store.Applied && r.Verdict != store.Already || r.Execution == nil || q.holds(p) {

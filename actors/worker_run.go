@@ -37,7 +37,9 @@ type restorer interface {
 
 // put takes an execution on.
 func (s *runSlot) put(e *messages.Execution) *Run {
-	s.run = &Run{Execution: e, Started: s.world.Now()}
+	now := s.world.Now()
+	s.run = &Run{Execution: e, Started: now, span: s.cfg.Tracer.Run(e, s.id, s.gen, now)}
+	s.run.Trace = s.run.span.Trace(e.Trace)
 	s.begun++
 	return s.run
 }

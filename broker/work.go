@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 )
@@ -34,6 +35,27 @@ type Work struct {
 	Ahead bool
 	// By is the router that hands the placements over directly: the store has none of them before their claims. Zero: it has all.
 	By messages.Incarnation
+	// Published and Arrived say when the message was published and came; zero: not known. They are no part of the body.
+	Published, Arrived time.Time
+}
+
+// publishedHeader is the header of a message of a node that makes spans: when it was published, in microseconds since 1970.
+const publishedHeader = "troupe-published"
+
+// PublishedNow is the headers of a message that is published now by a node that makes spans.
+func PublishedNow(now time.Time) map[string]string {
+	return map[string]string{publishedHeader: strconv.FormatInt(now.UnixMicro(), 10)}
+}
+
+// PublishedAt is when a message was published that came at a time; zero: it does not say, or says something else than a time of the
+// day before.
+func (d Delivery) PublishedAt(came time.Time) time.Time {
+	micros, err := strconv.ParseInt(d.Headers[publishedHeader], 10, 64)
+	at := time.UnixMicro(micros)
+	if err != nil || at.After(came.Add(time.Minute)) || came.Sub(at) > 24*time.Hour {
+		return time.Time{}
+	}
+	return at
 }
 
 // Encode writes the body of a message for one worker. See EncodeWork.

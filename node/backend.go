@@ -57,7 +57,9 @@ func (b *backend) SubmitAwaited(ctx context.Context, request submit.Request) (st
 		return store.Submitted{}, nil, err
 	}
 	expected := b.Expect(executions[0].ID)
+	spans := b.traced(executions, byAPI)
 	stored, err := b.submissions.enter(ctx, executions, false)
+	spans.stored(executions, stored, err)
 	if err != nil {
 		expected.Leave()
 		return store.Submitted{}, nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store/clock"
+	"github.com/troupe-run/troupe/tracing"
 )
 
 // base is what the parts of a node have in common: its settings, its identity, its servers, its actors, and how far its life has got.
@@ -31,6 +32,7 @@ type base struct {
 	journal     *recording
 	rollups     *rollups
 	hub         *hub.Hub
+	tracer      *tracing.Tracer // nil: the node makes no spans
 }
 
 func newBase(cfg Config) *base {

@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/tracing"
 )
 
 // Config is everything a node is told. Zero means the default in brackets.
@@ -72,6 +73,9 @@ type Config struct {
 	// their packages means that the server is away, and the node waits for it; any other error ends the start.
 	OpenStore  func(context.Context) (store.Store, error)
 	OpenBroker func(context.Context) (broker.Broker, error)
+
+	// Tracing says whether and where spans of executions go [nowhere].
+	Tracing tracing.Settings
 
 	Broker broker.Settings
 	// NoticesOff leaves the ends of executions untold on the executions exchange.
@@ -211,6 +215,9 @@ func (c *Config) validate() error {
 		bad("%s: %s", p.Key, p.Text)
 	}
 	if err := c.Runtimes.Check(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Tracing.Check(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := c.Peers.Check(); err != nil {

@@ -69,7 +69,7 @@ func (in *intake) submitSubmissions(ctx context.Context, executions []messages.E
 	if len(executions) == 0 {
 		return nil, nil
 	}
-	stored, err := in.submit(ctx, executions)
+	stored, err := in.submit(ctx, executions, byInbox)
 	refusal := actors.RefusalOf(err)
 	var settled []store.Settlement
 	switch {

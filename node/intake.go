@@ -37,7 +37,7 @@ type intake struct {
 func (in *intake) spec() actors.Child {
 	return actors.NewIntake(actors.IntakeConfig{
 		System: in.system, Broker: in.broker, Settings: in.cfg.Broker, Delivery: in.delivery, DeadLetters: in.store,
-		Read: in.readRequest, Submit: in.submit, Logger: in.logger.Named("intake"), Count: in.count, Held: &in.held,
+		Read: in.readRequest, Submit: in.submitMessages, Logger: in.logger.Named("intake"), Count: in.count, Held: &in.held,
 	})
 }
 
@@ -87,12 +87,19 @@ func (in *intake) refusal(err error, request *submit.Request) *actors.Refusal {
 
 var errDraining = errors.New("this node is shutting down and takes no more work")
 
+// submitMessages stores what came by the requests queue.
+func (in *intake) submitMessages(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	return in.submit(ctx, executions, byBroker)
+}
+
 // submit stores what came by a bridge and wakes its pools.
-func (in *intake) submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+func (in *intake) submit(ctx context.Context, executions []messages.Execution, way string) ([]store.Submitted, error) {
 	if in.phase.draining.Load() {
 		return nil, errDraining
 	}
+	spans := in.traced(executions, way)
 	submitted, err := in.store.Submit(ctx, executions)
+	spans.stored(executions, submitted, err)
 	if err == nil {
 		in.submissions.wake(submitted, false)
 	}

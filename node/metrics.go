@@ -24,7 +24,7 @@ type metrics struct {
 
 	transitions, executions, timeouts, probes, restarts, takeBacks *prometheus.CounterVec
 	replaced                                                       *prometheus.CounterVec
-	retries, affinity, letters, stale, echoLate                    *prometheus.CounterVec
+	retries, affinity, letters, stale, echoLate, spans             *prometheus.CounterVec
 	inState                                                        *prometheus.SummaryVec
 	runTime, latency, probeTime, backoff, echoTime                 *prometheus.HistogramVec
 	group, storeTime                                               prometheus.Histogram
@@ -104,6 +104,7 @@ func newMetrics(of *sources) *metrics {
 	m.affinity = counter("session_affinity_total", "Executions with a session, by result: hit, miss, opened, lost, expired. Those that fail because of the session count too.", "pool", "result")
 	m.letters = counter("dead_letters_total", "Dead letters handled.", "reason", "resolution")
 	m.stale = counter("stale_writes_total", "Changes that came too late and had no effect.", "change")
+	m.spans = counter("trace_spans_total", "Spans of executions, by result: exported, failed (the collector did not take them), dropped (the queue was full). Only with tracing.", "result")
 	m.echoLate = counter("dispatch_echo_late_total", "Dispatch echoes that were late.", "pool")
 	// A state and a pool make a series, so it has a sum and a count and no buckets.
 	m.inState = prometheus.NewSummaryVec(prometheus.SummaryOpts{

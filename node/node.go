@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/tracing"
 	"github.com/troupe-run/troupe/web"
 )
 
@@ -132,7 +133,7 @@ func (n *Node) bringUp(ctx context.Context) error {
 	defer n.phase.abort(nil)
 	patient := n.servers.patient
 	for _, step := range []func(context.Context) error{
-		n.http.listen, n.folder.prepare, n.adapters.openEmbedded, n.folder.materialize, n.catalog.load, n.webhooks.prepare, n.adapters.openBroker,
+		n.trace, n.http.listen, n.folder.prepare, n.adapters.openEmbedded, n.folder.materialize, n.catalog.load, n.webhooks.prepare, n.adapters.openBroker,
 		n.found, n.openPeers, n.serveEarly,
 		n.adapters.openStore, n.folder.endEarlier, n.adapters.declareShared, patient(n.belong), patient(n.join),
 		patient(n.catalog.save), patient(n.operator.Cordons.Read), n.startTree, n.serve,
@@ -186,6 +187,15 @@ func (n *Node) found(context.Context) error {
 	n.servers.start()
 	n.phase.founded.Store(true)
 	return nil
+}
+
+// trace makes what makes spans. It is open before anything is submitted, and ends after the last execution.
+func (n *Node) trace(context.Context) (err error) {
+	n.tracer, err = tracing.New(tracing.Config{
+		Settings: n.cfg.Tracing, Node: n.cfg.Name, Incarnation: n.incarnation.String(), Version: n.cfg.Version, Logger: n.logger.Named("tracing"),
+		Count: func(result string, spans int) { n.metrics.spans.WithLabelValues(result).Add(float64(spans)) },
+	})
+	return err
 }
 
 // openPeers takes the port for the other nodes, and answers what they ask there.

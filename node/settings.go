@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/tracing"
 )
 
 // ForEver keeps what has ended, in Retention.
@@ -122,6 +123,6 @@ func Defaults() Config {
 		EnvPass: []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}, Version: "dev",
 		Lease: member.Lease, BeatEvery: member.Beat, OutageGrace: member.Grace, SweepInterval: 2 * time.Second,
 		Executor: executorDefaults(), Worker: workerDefaults(), Health: healthDefaults(), Limits: limitDefaults(), Retention: retentionDefaults(),
-		Console: api.DefaultConsole(), Webhooks: webhookDefaults(),
+		Console: api.DefaultConsole(), Webhooks: webhookDefaults(), Tracing: tracing.Defaults(),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
@@ -83,7 +84,10 @@ func (s *submissions) submit(ctx context.Context, requests []submit.Request) ([]
 	if err != nil {
 		return nil, err
 	}
-	return s.enterUnawaited(ctx, executions)
+	spans := s.traced(executions, byAPI)
+	stored, err := s.enterUnawaited(ctx, executions)
+	spans.stored(executions, stored, err)
+	return stored, err
 }
 
 // each stores every request that can be stored, and wakes their pools. It returns what became of each.
@@ -103,7 +107,11 @@ func (s *submissions) each(ctx context.Context, requests []submit.Request) []api
 		}
 		executions, of = append(executions, e), append(of, &made[i])
 	}
+	spans := s.traced(executions, byAPI)
 	s.enterEach(ctx, executions, of)
+	for i := range spans {
+		spans.end(i, &executions[i], &of[i].Stored, of[i].Err, time.Now())
+	}
 	return made
 }
 

@@ -22,8 +22,8 @@ import (
 func main() {
 	process.RunHelper()
 	args, environ := ownArguments(), os.Environ()
-	// libpq's variable stays for the connections that are still to come.
-	inSight := forgetVariables(config.SecretVariables(environ), []string{"PGPASSWORD"})
+	// The variables of libpq and of OpenTelemetry's exporter stay for the connections that are still to come.
+	inSight := forgetVariables(config.SecretVariables(environ), []string{"PGPASSWORD", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"})
 	// The verb node counts signals by itself and takes no notice of this context.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{

@@ -87,13 +87,15 @@ func sample(k *config.Key) string {
 		return "200000"
 	case "message_queue.rabbitmq.dead_letter.ttl_ms":
 		return "200000"
-	case "pool.backoff_base", "executor.claim_timeout":
+	case "pool.backoff_base", "executor.claim_timeout", "tracing.timeout":
 		return "7"
 	case "executor.scheduled_timeout":
 		return "400"
 	case "health.degraded_threshold", "health.unhealthy_threshold", "health.queue_depth_degraded":
 		return "7"
-	case "health.failure_rate_degraded", "health.failure_rate_unhealthy", "retry.jitter_factor":
+	case "tracing.endpoint":
+		return "http://collector:4318"
+	case "health.failure_rate_degraded", "health.failure_rate_unhealthy", "retry.jitter_factor", "tracing.sample_ratio":
 		return "0.5"
 	case "limits.bodies":
 		return "16MiB"

@@ -22,6 +22,7 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 		NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
 		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval, Peers: c.Node.Peers,
 		Executor: c.Executor, Worker: c.Worker, Health: c.Health, Limits: c.Limits, Retention: c.Retention, Restart: c.Pool.Restart, Webhooks: c.Webhooks,
+		Tracing: c.Tracing,
 	}
 	retries(&n, &c.Retry)
 	return n

@@ -91,6 +91,11 @@ func machineRow() Row {
 			Normal:  "Zero, since the node's start. Others are a fault of the program.",
 			Queries: []Query{{"sum by (instance) (troupe_unknown_messages)", "{{instance}}"}},
 		},
+		{
+			Title: "Spans, by result", Kind: Lines, Unit: PerSecond, Stacked: true, Absent: "the nodes do not trace",
+			Normal:  "`exported`. `failed`: the collector is away. `dropped`: more spans than it takes; lower `tracing.sample_ratio`.",
+			Queries: []Query{{perSecond("result", "troupe_trace_spans_total"), "{{result}}"}},
+		},
 	}}
 }
 

@@ -96,6 +96,13 @@ func (l *Link) Delivered(d broker.Delivery) {
 		l.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
 		return
 	}
+	if l.WorkerConfig.Tracer != nil {
+		now := l.World.Now()
+		published := d.PublishedAt(now)
+		for i := range work {
+			work[i].Published, work[i].Arrived = published, now
+		}
+	}
 	l.give(l.hold(d, work))
 }
 

@@ -94,6 +94,10 @@ func (r *Router) publishAll(orders []roster.Publish) {
 	batches := r.pack(orders)
 	out := make([]broker.Message, 0, len(batches))
 	sent := batches[:0]
+	var headers map[string]string
+	if r.WorkerConfig.Tracer != nil {
+		headers = broker.PublishedNow(r.World.Now())
+	}
 	for i := range batches {
 		body, err := broker.EncodeWork(batches[i].work)
 		if err != nil {
@@ -101,7 +105,7 @@ func (r *Router) publishAll(orders []roster.Publish) {
 			r.step(roster.Published{Placements: batches[i].placements()})
 			continue
 		}
-		out = append(out, broker.Message{RoutingKey: batches[i].queue, Body: body, Expiration: batches[i].expiration})
+		out = append(out, broker.Message{RoutingKey: batches[i].queue, Body: body, Expiration: batches[i].expiration, Headers: headers})
 		sent = append(sent, batches[i])
 	}
 	r.World.Beside(part.StoreTimeout, func(ctx context.Context) func() {

@@ -23,7 +23,7 @@ func (w *Workers) Execute(work *broker.Work) bool {
 	if work.Ahead {
 		ahead = aheadMax
 	}
-	w.Send(s.cur.pid, &actors.Execute{Placements: work.Placements, Ahead: ahead, By: work.By})
+	w.Send(s.cur.pid, &actors.Execute{Placements: work.Placements, Ahead: ahead, By: work.By, Published: work.Published, Arrived: work.Arrived})
 	return true
 }
 

@@ -21,6 +21,7 @@ import (
 var shownElsewhere = map[string]string{
 	"troupe_stale_writes_total":           "layers_test.go",              // of a node that was frozen
 	"troupe_worker_start_shortages_total": "shortage_test.go",            // of a node without file descriptors
+	"troupe_trace_spans_total":            "tracing_test.go",             // of a node that traces
 	"troupe_leaked_handlers":              "../../node/timeouts_test.go", // of a Go program with a handler that ignores its context
 }
 

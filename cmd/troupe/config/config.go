@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/tracing"
 )
 
 // Config is everything that can be set on a node. A field without a tag is what a component takes as it stands: the component
@@ -19,21 +20,22 @@ type Config struct {
 	Demo  bool     `yaml:"demo" flag:"demo" help:"Serve the built-in pack demo, with example actions, if there is a Python interpreter."`
 	Access
 
-	Node      Node           `yaml:"node"`
-	Log       Log            `yaml:"log"`
-	Store     Store          `yaml:"store"`
-	Broker    Broker         `yaml:"message_queue"`
-	Executor  node.Executor  `yaml:"executor"`
-	Worker    node.Worker    `yaml:"worker"`
-	Pool      Pool           `yaml:"pool"`
-	Runtime   Runtime        `yaml:"runtime"`
-	Retry     Retry          `yaml:"retry"`
-	Health    node.Health    `yaml:"health"`
-	Limits    node.Limits    `yaml:"limits"`
-	Retention node.Retention `yaml:"retention"`
-	Webhooks  node.Webhooks  `yaml:"webhooks"`
-	Shutdown  Shutdown       `yaml:"shutdown"`
-	Debug     Debug          `yaml:"debug"`
+	Node      Node             `yaml:"node"`
+	Log       Log              `yaml:"log"`
+	Store     Store            `yaml:"store"`
+	Broker    Broker           `yaml:"message_queue"`
+	Executor  node.Executor    `yaml:"executor"`
+	Worker    node.Worker      `yaml:"worker"`
+	Pool      Pool             `yaml:"pool"`
+	Runtime   Runtime          `yaml:"runtime"`
+	Retry     Retry            `yaml:"retry"`
+	Health    node.Health      `yaml:"health"`
+	Limits    node.Limits      `yaml:"limits"`
+	Retention node.Retention   `yaml:"retention"`
+	Webhooks  node.Webhooks    `yaml:"webhooks"`
+	Tracing   tracing.Settings `yaml:"tracing"`
+	Shutdown  Shutdown         `yaml:"shutdown"`
+	Debug     Debug            `yaml:"debug"`
 }
 
 // Listening says where the node listens.

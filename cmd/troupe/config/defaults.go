@@ -21,7 +21,7 @@ func nodeDefaults(c *Config) {
 	c.Node.BeatInterval, c.Node.Lease = n.BeatEvery, n.Lease
 	c.Store = Store{OutageGrace: n.OutageGrace, Events: "changes"}
 	c.Executor, c.Worker, c.Health, c.Limits, c.Retention, c.Webhooks = n.Executor, n.Worker, n.Health, n.Limits, n.Retention, n.Webhooks
-	c.Runtime.EnvPass, c.Console = n.EnvPass, n.Console
+	c.Runtime.EnvPass, c.Console, c.Tracing = n.EnvPass, n.Console, n.Tracing
 	q := broker.Defaults()
 	c.Broker.RabbitMQ = RabbitMQ{
 		Prefix: q.Prefix, QueueType: "quorum", WorkerQueueTTL: q.WorkerTTL, Notices: !n.NoticesOff,

@@ -186,6 +186,7 @@ func (l *Loaded) fillIn(env map[string]string) (problems Problems) {
 	if l.Data == "" {
 		problems = append(problems, "data: empty, and neither XDG_STATE_HOME nor HOME is set; name a folder with --data")
 	}
+	l.fillTracing(env)
 	for i := range l.Tokens {
 		t := &l.Tokens[i]
 		if t.TokenEnv == "" {

@@ -51,6 +51,7 @@ func (l *Loaded) validate() Problems {
 	c.peers(l)
 	c.times(l)
 	c.grades(l)
+	c.tracing(l)
 	c.passed(l)
 	for _, p := range l.Webhooks.Problems() {
 		c.bad(p.Key, "%s", p.Text)

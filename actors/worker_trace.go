@@ -1,0 +1,63 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/tracing"
+)
+
+// arrival is when the message was published that brought a placement, and when it came; zero: no message did, or nobody said.
+type arrival struct{ published, at time.Time }
+
+// traced is what makes the spans of a claimed execution's way to its worker; nil: there are none.
+func (q *workQueue) traced(p *queued) func(*store.Result) {
+	if q.cfg.Tracer == nil {
+		return nil
+	}
+	came, stored, asked := p.came, p.by.IsZero(), q.world.Now()
+	return func(r *store.Result) {
+		e := r.Execution
+		if r.Verdict != store.Applied || e == nil {
+			return
+		}
+		way := tracing.Way{Due: q.cfg.Clock.Local(due(e)), Published: came.published, Arrived: came.at, Asked: asked}
+		if stored { // by a placement of its own
+			way.Placed = q.cfg.Clock.Local(e.ScheduledAt)
+		}
+		q.cfg.Tracer.Claimed(e, way, q.world.Now())
+	}
+}
+
+// due is since when an execution could be placed.
+func due(e *messages.Execution) time.Time {
+	if e.RunAt.After(e.RequestedAt) {
+		return e.RunAt
+	}
+	return e.RequestedAt
+}
+
+// codeShort is the error of the span of a run that its node could not start.
+const codeShort = messages.Code("node_short")
+
+// traceEnd ends the span of a run, and has that of its finish end with the answer to the item.
+func (w *Worker) traceEnd(r *Run, item *Item, o *messages.Outcome) {
+	e := r.Execution
+	if w.cfg.Logger.IsDebug() {
+		w.cfg.Logger.Debug("run ended", append(e.LogFields(), "attempt", e.Attempt, "action", e.Action, "worker", w.id, "status", o.Status)...)
+	}
+	if r.span == nil {
+		return
+	}
+	now := w.world.Now()
+	r.span.Ended(o, now)
+	finish := w.cfg.Tracer.Finish(e, now)
+	item.Told = func(result *store.Result) {
+		code := messages.Code("")
+		if result.Verdict != store.Applied && result.Verdict != store.Already {
+			code = "stale_write"
+		}
+		finish.Written(result.Status, code, w.world.Now())
+	}
+}
