@@ -25,8 +25,8 @@ type Filter struct {
 	Not      Exclusion
 
 	Oldest bool  // oldest first
-	Before int64 // seq: the cursor of a list from the newest; 0: from its beginning
-	After  int64 // the same of a list from the oldest
+	Before int64 // only seqs below it: the cursor of a list from the newest; 0: all
+	After  int64 // only seqs above it: the cursor of a list from the oldest
 	Limit  int   // 1 to 1000; 0: 100
 }
 

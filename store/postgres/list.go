@@ -39,10 +39,8 @@ type stretch struct {
 }
 
 func (s *executionRows) stretch(ctx context.Context, f *store.Filter) (w stretch, err error) {
-	w = stretch{above: 0, below: math.MaxInt64}
-	if f.Oldest {
-		w.above = f.After
-	} else if f.Before > 0 {
+	w = stretch{above: f.After, below: math.MaxInt64}
+	if f.Before > 0 {
 		w.below = f.Before
 	}
 	if !f.From.IsZero() {

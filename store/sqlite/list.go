@@ -81,10 +81,8 @@ type listing struct {
 // begin finds the part of the executions that the list looks at.
 func (l *listing) begin(c *conn, walkMax int) error {
 	f := l.f
-	l.below = math.MaxInt64
-	if f.Oldest {
-		l.above = f.After
-	} else if f.Before > 0 {
+	l.above, l.below = f.After, math.MaxInt64
+	if f.Before > 0 {
 		l.below = f.Before
 	}
 	if !f.From.IsZero() {
