@@ -1,0 +1,158 @@
+package bulk_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/bulk"
+)
+
+// TestJudge has the verdict of both kinds for every status, with and without a retry.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[messages.Status][3]bulk.Why{ // retry, retry of what is retried, cancel
+		messages.Requested:  {bulk.NotEnded, bulk.NotEnded, ""},
+		messages.Scheduling: {bulk.NotEnded, bulk.NotEnded, ""},
+		messages.Scheduled:  {bulk.NotEnded, bulk.NotEnded, ""},
+		messages.Running:    {bulk.NotEnded, bulk.NotEnded, ""},
+		messages.Cancelling: {bulk.NotEnded, bulk.NotEnded, bulk.Cancelling},
+		messages.Completed:  {bulk.Completed, bulk.Completed, bulk.Ended},
+		messages.Failed:     {"", bulk.AlreadyRetried, bulk.Ended},
+		messages.TimedOut:   {"", bulk.AlreadyRetried, bulk.Ended},
+		messages.Cancelled:  {"", bulk.AlreadyRetried, bulk.Ended},
+		messages.Abandoned:  {"", bulk.AlreadyRetried, bulk.Ended},
+	} {
+		e := messages.Execution{Status: status}
+		require.Equal(t, want[0], bulk.Judge(bulk.Retry, &e), "retry of %s", status)
+		require.Equal(t, want[2], bulk.Judge(bulk.Cancel, &e), "cancel of %s", status)
+		e.RetriedAs = messages.NewExecutionID()
+		require.Equal(t, want[1], bulk.Judge(bulk.Retry, &e), "retry of %s that has a retry", status)
+		require.Equal(t, want[2], bulk.Judge(bulk.Cancel, &e), "cancel of %s that has a retry", status)
+	}
+	for _, status := range messages.Statuses() {
+		for _, kind := range bulk.Kinds() {
+			why := bulk.Judge(kind, &messages.Execution{Status: status})
+			require.True(t, why == "" || explained(why), "%s of %s: %s has no meaning", kind, status, why)
+		}
+	}
+}
+
+func explained(why bulk.Why) bool {
+	for _, w := range bulk.Whys() {
+		if w[0] == string(why) {
+			return w[1] != ""
+		}
+	}
+	return false
+}
+
+func TestParseKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range bulk.Kinds() {
+		got, err := bulk.ParseKind(string(kind))
+		require.NoError(t, err)
+		require.Equal(t, kind, got)
+	}
+	_, err := bulk.ParseKind("delete")
+	require.ErrorContains(t, err, "delete")
+}
+
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	for _, empty := range []map[string][]string{nil, {}, {"status": nil}, {"status": {""}, "pool": {" ", ""}}} {
+		require.True(t, bulk.Empty(empty), "%v", empty)
+	}
+	require.False(t, bulk.Empty(map[string][]string{"status": {""}, "pool": {"p"}}))
+}
+
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	for of, want := range map[messages.Priority]messages.Priority{0: 0, 1: 0, 5: 4, 9: 8} {
+		require.Equal(t, want, bulk.Priority(of))
+	}
+}
+
+func TestKeyFits(t *testing.T) {
+	t.Parallel()
+	op, e := messages.NewOperationID(), messages.NewExecutionID()
+	key := bulk.Key(op, e)
+	require.Equal(t, "op:"+op.String()+":"+e.String(), key)
+	require.LessOrEqual(t, len(key), messages.KeyMax)
+}
+
+func TestTally(t *testing.T) {
+	t.Parallel()
+	tally := bulk.NewTally(bulk.Retry)
+	for i := range 100 {
+		status := messages.Failed
+		if i%4 == 0 {
+			status = messages.TimedOut
+		}
+		e := messages.Execution{ID: messages.NewExecutionID(), Status: status, Action: fmt.Sprint("a", i%70)}
+		tally.Add(&e)
+	}
+	tally.Add(&messages.Execution{Status: messages.Running})
+	tally.Skip(bulk.Unknown)
+	require.Equal(t, int64(100), tally.Count)
+	require.Equal(t, int64(102), tally.Matched)
+	require.Len(t, tally.Examples, bulk.ExamplesMax)
+	require.Equal(t, []bulk.Counted{{"failed", 75}, {"timed_out", 25}}, tally.Statuses())
+	require.Equal(t, []bulk.Counted{{"not_ended", 1}, {"unknown", 1}}, bulk.Sorted(tally.Skipped))
+	actions := bulk.Sorted(tally.Action)
+	require.Len(t, actions, 51, "the rest is one")
+	sum := int64(0)
+	for _, a := range actions {
+		sum += a.N
+	}
+	require.Equal(t, tally.Count, sum)
+}
+
+func TestGrown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, now int64
+		want        bool
+	}{{0, 0, false}, {0, 1, true}, {10, 11, false}, {10, 12, true}, {100, 110, false}, {100, 111, true}, {100, 5, false}} {
+		require.Equal(t, c.want, bulk.Grown(c.before, c.now), "%v", c)
+	}
+}
+
+// TestPaceKeepsTheRate checks that in any time no more is taken than the rate allows, beside one second's share at the start.
+func TestPaceKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var p bulk.Pace
+		rate := rapid.IntRange(1, bulk.RateMax).Draw(t, "rate")
+		begin := time.Unix(1000, 0)
+		now, latest, taken := begin, begin, 0 // the clock may be set back
+		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+			n := p.Take(now, rate)
+			require.LessOrEqual(t, n, bulk.StepMax)
+			unused := rapid.IntRange(0, n).Draw(t, "unused")
+			p.Return(unused)
+			taken += n - unused
+			require.LessOrEqual(t, float64(taken), float64(rate)*(1+latest.Sub(begin).Seconds())+0.001)
+			now = now.Add(time.Duration(rapid.IntRange(-10, 3000).Draw(t, "ms")) * time.Millisecond)
+			if now.After(latest) {
+				latest = now
+			}
+		}
+	})
+}
+
+// TestPaceReachesTheRate checks that a slow rate gets its share in rounds that are shorter than one execution takes.
+func TestPaceReachesTheRate(t *testing.T) {
+	t.Parallel()
+	var p bulk.Pace
+	now, taken := time.Unix(1000, 0), 0
+	for range 100 {
+		taken += p.Take(now, 1)
+		now = now.Add(500 * time.Millisecond)
+	}
+	require.InDelta(t, 50, taken, 1)
+}
