@@ -41,6 +41,39 @@ func (id *ExecutionID) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// OperationID names one operation on many executions, from its preview on: a UUIDv7.
+type OperationID uuid
+
+// NewOperationID returns a fresh id.
+func NewOperationID() OperationID { return OperationID(newUUID()) }
+
+// ParseOperationID reads the canonical text form.
+func ParseOperationID(s string) (OperationID, error) {
+	id, err := parseUUID(s)
+	if err != nil {
+		return OperationID{}, fmt.Errorf("operation id %q is not a UUID", clip(s))
+	}
+	return OperationID(id), nil
+}
+
+func (id OperationID) String() string { return uuid(id).string() }
+
+// IsZero reports whether id is the zero id, which names nothing.
+func (id OperationID) IsZero() bool { return id == OperationID{} }
+
+// MarshalText writes the canonical form.
+func (id OperationID) MarshalText() ([]byte, error) { return uuid(id).marshal() }
+
+// UnmarshalText reads the canonical form.
+func (id *OperationID) UnmarshalText(b []byte) error {
+	parsed, err := ParseOperationID(string(b))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}
+
 // Incarnation names one boot of one node: a UUID that is never reused.
 type Incarnation uuid
 

@@ -35,6 +35,10 @@ var (
 	ErrSession = errors.New("session does not allow the placement")
 	// ErrFenced is why a claim was refused: the claimer's own lease is not live, so other nodes may have declared it dead.
 	ErrFenced = errors.New("incarnation has no live lease")
+	// ErrTaken is why the progress of an operation was not saved: another node works on it, or it has ended.
+	ErrTaken = errors.New("operation is not this node's to work on")
+	// ErrCrowded is why an operation was not started: too many have not ended.
+	ErrCrowded = errors.New("too many operations have not ended")
 	// ErrInvalid: the store cannot keep the data. The error names the field.
 	ErrInvalid = errors.New("invalid")
 )
@@ -58,6 +62,7 @@ type Store interface {
 	Journal
 	Rollups
 	Webhooks
+	Operations
 
 	// SaveActions records the actions that this node serves, by (ref, version).
 	SaveActions(ctx context.Context, actions []messages.Action) error
@@ -259,7 +264,7 @@ const DepthMax = 100_000
 
 // Purged is the result of one Purge.
 type Purged struct {
-	Rows int  // deleted executions, dead letters, worker events, journal entries, rollups, sessions and nodes
+	Rows int  // deleted executions, dead letters, worker events, journal entries, rollups, operations, sessions and nodes
 	More bool // the call met its bounds: another one may delete more
 }
 
@@ -268,7 +273,7 @@ type Purge struct {
 	FinishedBefore    time.Time // terminal executions with all their data
 	DeadLettersBefore time.Time
 	EventsBefore      time.Time // worker events
-	JournalBefore     time.Time // entries of the journal, and rollups
+	JournalBefore     time.Time // entries of the journal, rollups, and operations that have ended or were never started
 	SessionsBefore    time.Time // unbound sessions, unused since
 	NodesBefore       time.Time // dead incarnations and their workers
 	Limit             int       // rows of each kind in one call

@@ -33,6 +33,7 @@ type Store struct {
 	*journalRows
 	*rollupRows
 	*webhookRows
+	*operationRows
 	*secretRows
 	*retention
 	*hints
@@ -135,6 +136,9 @@ type journalRows struct{ *core }
 // rollupRows has what nodes counted by minute.
 type rollupRows struct{ *core }
 
+// operationRows has the operations on many executions.
+type operationRows struct{ *core }
+
 // secretRows has the secrets by which nodes recognize each other.
 type secretRows struct{ *core }
 
@@ -167,7 +171,8 @@ func newStore(c *core, config *pgx.ConnConfig) *Store {
 	return &Store{
 		core: c, applier: changes, submitter: submissions, retrier: &retrier{c, executions}, dueRows: &dueRows{c, m}, executionRows: executions,
 		nodeRows: &nodeRows{c}, workerRows: &workerRows{c}, sessionRows: &sessionRows{c}, deadLetterRows: &deadLetterRows{c},
-		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, rollupRows: &rollupRows{c}, webhookRows: &webhookRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
+		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, rollupRows: &rollupRows{c}, webhookRows: &webhookRows{c},
+		operationRows: &operationRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
 		hints: &hints{c, newHub(c, config)},
 	}
 }

@@ -92,8 +92,10 @@ const (
 	purgeLettersSQL = "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeEventsSQL  = "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeRollupsSQL = "DELETE FROM rollup WHERE ctid = ANY(ARRAY(SELECT ctid FROM rollup WHERE minute < $1 ORDER BY minute LIMIT $2))"
-	purgeJournalSQL = "DELETE FROM journal WHERE (incarnation, number) IN (SELECT incarnation, number FROM journal WHERE at < $1 ORDER BY at LIMIT $2)"
-	purgeNodesSQL   = "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < $1 LIMIT $2)"
+	// Of operations, what was never started is purged too.
+	purgeOperationsSQL = "DELETE FROM operation WHERE id IN (SELECT id FROM operation WHERE created_at < $1 AND state NOT IN ('running', 'stopping') ORDER BY created_at LIMIT $2)"
+	purgeJournalSQL    = "DELETE FROM journal WHERE (incarnation, number) IN (SELECT incarnation, number FROM journal WHERE at < $1 ORDER BY at LIMIT $2)"
+	purgeNodesSQL      = "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < $1 LIMIT $2)"
 	// If no node can publish, the outbox keeps only notices of executions that still exist. Its first rows are the oldest.
 	purgeNoticesSQL = `DELETE FROM outbox o USING (SELECT xid, n, at FROM outbox WHERE xid >= coalesce((SELECT pg_snapshot_xmin(told) FROM outbox_teller), '0')
   ORDER BY xid, n LIMIT $2) k WHERE k.at < $1 AND o.xid = k.xid AND o.n = k.n`

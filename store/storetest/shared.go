@@ -35,6 +35,7 @@ func Shared(put func(t *testing.T, s store.Store, k store.Submission)) Option {
 			{"gone nodes are declared", testDeclareGone},
 			{"no node is declared dead by one that was away", testDeclareAfterOutage},
 			{"routers go by leases", testRouterLeases},
+			{"operations go by leases", testOperationLeases},
 			{"routers have one taker", testRouterRaces},
 			{"routers drain", testRouterDrains},
 			{"router hints", testRouterHints},

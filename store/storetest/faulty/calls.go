@@ -163,6 +163,41 @@ func (c *calls) ReadJournal(ctx context.Context, q store.JournalQuery) (store.Jo
 	return value(ctx, c, once, func() (store.JournalPage, error) { return c.Store.ReadJournal(ctx, q) })
 }
 
+// AddOperation implements store.Store.
+func (c *calls) AddOperation(ctx context.Context, o store.Operation, lasts time.Duration) (store.Operation, error) {
+	return value(ctx, c, repeatable, func() (store.Operation, error) { return c.Store.AddOperation(ctx, o, lasts) })
+}
+
+// StartOperation implements store.Store.
+func (c *calls) StartOperation(ctx context.Context, id messages.OperationID, reason string, rate int) (store.Operation, error) {
+	return value(ctx, c, repeatable, func() (store.Operation, error) { return c.Store.StartOperation(ctx, id, reason, rate) })
+}
+
+// LeaseOperations implements store.Store.
+func (c *calls) LeaseOperations(ctx context.Context, inc messages.Incarnation) ([]store.Operation, error) {
+	return value(ctx, c, repeatable, func() ([]store.Operation, error) { return c.Store.LeaseOperations(ctx, inc) })
+}
+
+// SaveOperation implements store.Store.
+func (c *calls) SaveOperation(ctx context.Context, o *store.Operation) (store.OperationState, error) {
+	return value(ctx, c, once, func() (store.OperationState, error) { return c.Store.SaveOperation(ctx, o) })
+}
+
+// StopOperation implements store.Store.
+func (c *calls) StopOperation(ctx context.Context, id messages.OperationID) (store.Operation, error) {
+	return value(ctx, c, repeatable, func() (store.Operation, error) { return c.Store.StopOperation(ctx, id) })
+}
+
+// GetOperation implements store.Store.
+func (c *calls) GetOperation(ctx context.Context, id messages.OperationID) (store.Operation, error) {
+	return value(ctx, c, once, func() (store.Operation, error) { return c.Store.GetOperation(ctx, id) })
+}
+
+// ListOperations implements store.Store.
+func (c *calls) ListOperations(ctx context.Context, after store.OperationCursor, limit int) ([]store.Operation, error) {
+	return value(ctx, c, once, func() ([]store.Operation, error) { return c.Store.ListOperations(ctx, after, limit) })
+}
+
 // SaveRollups implements store.Store.
 func (c *calls) SaveRollups(ctx context.Context, rows []store.Rollup) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.SaveRollups(ctx, rows) })
