@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -92,6 +93,8 @@ type Backend interface {
 	RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error)
 	// DiscardDeadLetter marks a dead letter as dropped and returns it. by is the caller.
 	DiscardDeadLetter(ctx context.Context, id int64, by string) (store.DeadLetter, error)
+	// Bulk has the operations on many executions.
+	Bulk() Bulk
 	// Reload reads the packs again and returns the changes. by is the caller.
 	Reload(ctx context.Context, by string) (ReloadReport, error)
 
@@ -99,6 +102,27 @@ type Backend interface {
 	Ready(ctx context.Context) Readiness
 	// Redact removes the action's secret parameters.
 	Redact(action string, parameters json.RawMessage) json.RawMessage
+}
+
+// Bulk is the part of a Backend for operations on many executions.
+type Bulk interface {
+	// Preview counts what an operation would act on, and stores it as a preview. Of o it takes Kind, Filter or IDs, and By.
+	Preview(ctx context.Context, o store.Operation) (store.Operation, *bulk.Tally, error)
+	// Confirm starts a preview of the caller, and returns the operation. One that was confirmed before does not change.
+	Confirm(ctx context.Context, id messages.OperationID, c Confirmation) (store.Operation, error)
+	// Operation returns one that was started.
+	Operation(ctx context.Context, id messages.OperationID) (store.Operation, error)
+	Operations(ctx context.Context, after store.OperationCursor, limit int) ([]store.Operation, error)
+	// Stop asks for the end of an operation, and returns it. by is the caller.
+	Stop(ctx context.Context, id messages.OperationID, by string) (store.Operation, error)
+}
+
+// Confirmation is what a caller confirms of a preview.
+type Confirmation struct {
+	Count  int64 // as previewed
+	Reason string
+	Rate   int // executions a second
+	By     string
 }
 
 // Submission is what became of one request: stored, or the error why it is not.

@@ -49,6 +49,7 @@ type backend struct {
 	view      Overview
 	more      store.More // of Failures
 	acts      []string   // what was done by whom
+	bulk      Bulk
 }
 
 var worker0 = view.Worker{
@@ -409,3 +410,6 @@ func refused(t testing.TB, w *httptest.ResponseRecorder, status int, code messag
 func (b *backend) Webhooks(ctx context.Context, q store.WebhookQuery) ([]messages.WebhookRecord, error) {
 	return b.ListWebhooks(ctx, q)
 }
+
+// Bulk implements Backend.
+func (b *backend) Bulk() Bulk { return b.bulk }

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -75,6 +76,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[timeline.Wait]():    "TimelineWait",
 	reflect.TypeFor[timeline.Window]():  "TimelineWindow",
 	reflect.TypeFor[failures.Group]():   "ErrorGroup",
+	reflect.TypeFor[bulk.Counted]():     "BulkCount",
 	reflect.TypeFor[failures.Share]():   "ErrorShare",
 	reflect.TypeFor[rollup.Line]():      "SeriesLine",
 	reflect.TypeFor[rollup.Digest]():    "CountsView",

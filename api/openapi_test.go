@@ -73,11 +73,14 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 	_, err := b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "expired", Execution: mustID(t, id), Resolution: "failed", Headers: json.RawMessage(`{}`)})
 	require.NoError(t, err)
 	b.bind(t, "alice")
+	operation := messages.NewOperationID()
+	b.bulk = &bulkBackend{op: store.Operation{ID: operation, Kind: "retry", State: store.OperationRunning}}
 	replace := strings.NewReplacer("{pool}/{name...}", "go/alice", "executions/{id}/webhook", "executions/"+b.given(t, 1)[0].String()+"/webhook", "executions/{id}", "executions/"+id, "dead-letters/{id}", "dead-letters/1", "nodes/{id}", "nodes/n1",
-		"{node}/{pool}/{slot}", "n1/go/0", "pools/{pool}", "pools/go")
+		"{node}/{pool}/{slot}", "n1/go/0", "pools/{pool}", "pools/go", "operations/{id}", "operations/"+operation.String())
 	bodies := map[string]string{
 		"/api/v1/executions": `{"action_ref":"a"}`, "/api/v1/executions/batch": `{"executions":[{"action_ref":"a"}]}`,
 		"/api/v1/executions/stream": `{"action_ref":"a"}`, "/api/v1/marks": `{"name":"a"}`,
+		"/api/v1/bulk/preview": `{"kind":"retry","filter":{"status":["failed"]}}`, "/api/v1/bulk": `{"preview":"` + operation.String() + `","confirm_count":1}`,
 	}
 	checked := 0
 	for _, rt := range routes() {
@@ -150,9 +153,9 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
 	require.Equal(t, []string{
-		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "ChainView", "CordonView", "CountsView", "DeadLetter",
+		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "ChainView", "CordonView", "CountsView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
-		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
+		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlowerAction",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",

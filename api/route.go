@@ -93,6 +93,7 @@ func routes() []*route {
 	table = append(table, seriesRoutes()...)
 	table = append(table, markRoutes()...)
 	table = append(table, watchRoutes()...)
+	table = append(table, bulkRoutes()...)
 	for _, rt := range table {
 		if rt.reason {
 			rt.body, rt.optional, rt.bodyMax = ReasonBody{}, true, 4<<10

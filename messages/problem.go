@@ -43,6 +43,9 @@ const (
 	CodeNotRetriable        Code = "not_retriable"
 	CodeNotRequeueable      Code = "not_requeueable"
 	CodeKeyConflict         Code = "idempotency_conflict"
+	CodePreviewExpired      Code = "preview_expired"
+	CodeCountChanged        Code = "count_changed" // more executions match than were previewed
+	CodeEmptyFilter         Code = "empty_filter"
 	CodeTooManyRequests     Code = "too_many_requests"
 	CodeTooManyWaits        Code = "too_many_waits"
 	CodeUnavailable         Code = "unavailable"

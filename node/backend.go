@@ -26,6 +26,7 @@ type backend struct {
 	findings    *alerting
 	overviews   *overviews
 	reloader    *reloader
+	bulk        *operations
 	retried     func(pool, reason string, code messages.Code) // counts a retry
 }
 
@@ -95,6 +96,9 @@ func (b *backend) Actions(context.Context) ([]messages.Action, error) {
 
 // DeadLetters implements api.Backend.
 func (b *backend) DeadLetters() store.DeadLetters { return b.store }
+
+// Bulk implements api.Backend.
+func (b *backend) Bulk() api.Bulk { return b.bulk }
 
 // Reload implements api.Backend.
 func (b *backend) Reload(ctx context.Context, by string) (api.ReloadReport, error) {

@@ -20,29 +20,46 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 	if err := submit.CheckKey(key); err != nil {
 		return store.Submitted{}, err
 	}
-	now := b.clock.Now()
-	d := retry.Manual(now, &e)
-	if !d.Retry {
-		return store.Submitted{}, messages.Problemf(messages.CodeNotRetriable, "execution %s: %s", id, d.Denied.Explain(&e))
+	made, err := b.retryOf(ctx, &e, key, by, e.Priority)
+	if err != nil {
+		return store.Submitted{}, err
 	}
-	next := retry.Next(now, &e, d, messages.NewExecutionID())
-	if next.IdempotencyKey = key; key != "" {
-		next.RequestHash, next.KeyOwner = submit.RetryHash(id), by
-	}
-	made, err := b.store.Retry(ctx, id, next, by)
-	switch {
-	case err != nil:
-		return store.Submitted{}, found("retry of execution", id, err)
-	case made.Existing && key != "" && (made.Execution.IdempotencyKey != key || store.KeyOwner(&made.Execution) != store.KeyOwner(&next)):
-		return store.Submitted{}, messages.Problemf(messages.CodeKeyConflict,
-			"execution %s: it is already retried as %s, which has not this idempotency key of yours; retry without a key to get that one", id, made.Execution.ID)
-	case !made.Existing:
-		b.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
-		b.submissions.wake([]store.Submitted{made}, false)
-		b.rollups.submitted([]store.Submitted{made})
+	if !made.Existing {
+		b.entered([]store.Submitted{made}, false)
 		b.journal.operator(ctx, "retry", id.String(), by)
 	}
 	return made, nil
+}
+
+// retryOf stores the retry of an execution. Whoever has stored it calls entered.
+func (b *backend) retryOf(ctx context.Context, e *messages.Execution, key, by string, priority messages.Priority) (store.Submitted, error) {
+	now := b.clock.Now()
+	d := retry.Manual(now, e)
+	if !d.Retry {
+		return store.Submitted{}, messages.Problemf(messages.CodeNotRetriable, "execution %s: %s", e.ID, d.Denied.Explain(e))
+	}
+	next := retry.Next(now, e, d, messages.NewExecutionID())
+	next.Priority = priority
+	if next.IdempotencyKey = key; key != "" {
+		next.RequestHash, next.KeyOwner = submit.RetryHash(e.ID), by
+	}
+	made, err := b.store.Retry(ctx, e.ID, next, by)
+	switch {
+	case err != nil:
+		return store.Submitted{}, found("retry of execution", e.ID, err)
+	case made.Existing && key != "" && (made.Execution.IdempotencyKey != key || store.KeyOwner(&made.Execution) != store.KeyOwner(&next)):
+		return store.Submitted{}, messages.Problemf(messages.CodeKeyConflict,
+			"execution %s: it is already retried as %s, which has not this idempotency key of yours; retry without a key to get that one", e.ID, made.Execution.ID)
+	case !made.Existing:
+		b.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
+	}
+	return made, nil
+}
+
+// entered tells the routers and the counts of retries that were stored.
+func (b *backend) entered(made []store.Submitted, many bool) {
+	b.submissions.wake(made, many)
+	b.rollups.submitted(made)
 }
 
 // RequeueDeadLetter implements api.Backend: it submits the dead letter's execution anew, as a retry of its chain.

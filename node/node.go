@@ -100,9 +100,10 @@ func (n *Node) assemble() {
 		intake: &intake{base: b, submissions: submits, redact: n.catalog.redact, count: n.metrics.bridges.intake},
 	}
 	sweeps := newSweeper(b, n.tree.record, judge, n.metrics.takenBack)
+	operations := newOperations(b, n.operator)
 	n.monitors = &monitors{
 		base: b, beats: heartbeats, bridges: n.bridges, operator: n.operator, routing: n.routing, sweeper: sweeps,
-		unserved: newUnservedPools(b, n.operator.Remote, sweeps), findings: n.findings,
+		unserved: newUnservedPools(b, n.operator.Remote, sweeps), findings: n.findings, bulk: operations,
 	}
 	ready := &readiness{
 		base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox, short: short,
@@ -110,9 +111,10 @@ func (n *Node) assemble() {
 	}
 	n.backend = &backend{
 		Operator: n.operator, webhooks: hooks, base: b, submissions: submits, catalog: n.catalog, reloader: n.reloader, retries: answers,
-		retried: n.metrics.retried, findings: n.findings,
+		bulk: operations, retried: n.metrics.retried, findings: n.findings,
 		readiness: ready, overviews: newOverviews(b, n.operator, ready, n.findings, n.servers.gate),
 	}
+	operations.retries = n.backend
 }
 
 // Start brings the node up: it returns once the tree runs and the API listens. While the store of the full mode is away

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(pairVar) != "" {
 		playSecond()
 	}
+	if os.Getenv(operationVar) != "" {
+		playOperation()
+	}
 	goleak.VerifyTestMain(m)
 }
 

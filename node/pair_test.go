@@ -85,13 +85,16 @@ type second struct {
 	data  string
 }
 
-func startSecond(t *testing.T, url, pack string) *second {
+func startSecond(t *testing.T, url, pack string) *second { return startAs(t, pairVar, url, pack) }
+
+// startAs starts the test binary as another node: what that does is said by the variable that has the URL.
+func startAs(t *testing.T, variable, url, pack string) *second {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	s := &second{t: t, data: t.TempDir(), lines: make(chan string, 1024)}
 	s.cmd = exec.Command(self, s.data, pack)
-	s.cmd.Env = append(os.Environ(), pairVar+"="+url)
+	s.cmd.Env = append(os.Environ(), variable+"="+url)
 	log := &record{}
 	s.cmd.Stderr = log
 	out, err := s.cmd.StdoutPipe()

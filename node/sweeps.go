@@ -33,6 +33,7 @@ type monitors struct {
 	sweeper  *sweeper
 	unserved *unservedPools
 	findings *alerting
+	bulk     *operations
 }
 
 func (m *monitors) specs() []supervisor.ChildSpec {
@@ -51,6 +52,7 @@ func (m *monitors) specs() []supervisor.ChildSpec {
 		monitor("journal", flushEvery, m.journal.flush),
 		monitor("rollups", rollupCollect, m.rollups.round),
 		monitor("findings", findingsTick, m.findings.round),
+		monitor("operations", operationsEvery, m.bulk.round),
 		monitor("retention", m.cfg.RetentionInterval, m.retentionRound),
 	}
 	if m.routing.leads() {

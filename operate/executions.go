@@ -120,6 +120,24 @@ func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by str
 	return e, err
 }
 
+// CancelMany cancels executions of one pool, and returns what became of each. It leaves no entries in the journal.
+func (q *executions) CancelMany(ctx context.Context, pool string, executions []messages.Execution, by string) ([]store.Result, error) {
+	items := make([]actors.Item, len(executions))
+	for i := range executions {
+		items[i] = actors.Item{Change: &store.Cancel{ID: executions[i].ID, By: by}, Worker: executions[i].Worker}
+	}
+	results, err := q.cfg.Record(ctx, pool, items)
+	if err != nil {
+		return nil, err
+	}
+	for i := range results {
+		if e := results[i].Execution; e != nil && results[i].Verdict == store.Applied {
+			q.calls.hintCancel(e, by)
+		}
+	}
+	return results, nil
+}
+
 // untilEither is ctx, ended early where the other one ends.
 func untilEither(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -1,0 +1,327 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/bulk"
+	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/store"
+)
+
+// BulkPreviewBody says what is to be done to which executions.
+type BulkPreviewBody struct {
+	Kind   string              `json:"kind" doc:"retry or cancel"`
+	Filter map[string][]string `json:"filter,omitempty" doc:"which executions: the parameters of GET /api/v1/executions without order, limit and cursor, each with its values"`
+	IDs    []string            `json:"ids,omitempty" doc:"or their ids, at most 1,000"`
+}
+
+// BulkPreviewView is what an operation would act on.
+type BulkPreviewView struct {
+	Preview   messages.OperationID `json:"preview" doc:"names the preview, and the operation once it is confirmed"`
+	ExpiresAt time.Time            `json:"expires_at" doc:"when it can no longer be confirmed"`
+	SeqMax    int64                `json:"seq_max" doc:"the upper bound: what is submitted later is left alone"`
+	Count     int64                `json:"count" doc:"executions to act on"`
+	Matched   int64                `json:"matched" doc:"with those that are skipped"`
+	Exact     bool                 `json:"exact" doc:"false: there are more, and the counts are at least so large"`
+	By        BulkBy               `json:"by" doc:"count by what"`
+	Skipped   []BulkSkipped        `json:"skipped" doc:"executions that match and are left as they are"`
+	Examples  []form.ExecutionView `json:"examples" doc:"the 10 oldest ones, without parameters and results"`
+}
+
+// BulkBy counts executions by their status and their action, the largest counts first.
+type BulkBy struct {
+	Status []bulk.Counted `json:"status"`
+	Action []bulk.Counted `json:"action" doc:"up to 50 actions; the others are (other)"`
+}
+
+// BulkSkipped counts executions that are left as they are.
+type BulkSkipped struct {
+	Why string `json:"why"`
+	N   int64  `json:"n"`
+}
+
+// BulkBody confirms a preview.
+type BulkBody struct {
+	Preview      string `json:"preview"`
+	ConfirmCount *int64 `json:"confirm_count" doc:"the count of the preview"`
+	Reason       string `json:"reason,omitempty" doc:"why, for the journal; up to 512 bytes"`
+	Rate         int    `json:"rate,omitempty" doc:"executions a second, 1 to 1000; 200 where left out"`
+}
+
+// BulkStarted is the answer to a confirmation.
+type BulkStarted struct {
+	Operation messages.OperationID `json:"operation"`
+}
+
+// OperationView is an operation on many executions.
+type OperationView struct {
+	ID        messages.OperationID     `json:"id"`
+	Kind      string                   `json:"kind" doc:"retry or cancel"`
+	Filter    map[string][]string      `json:"filter,omitempty"`
+	IDs       int                      `json:"ids,omitempty" doc:"how many ids were named instead of a filter"`
+	SeqMax    int64                    `json:"seq_max"`
+	Count     int64                    `json:"count" doc:"executions that the preview found to act on"`
+	Exact     bool                     `json:"exact" doc:"of count"`
+	By        string                   `json:"by"`
+	Reason    string                   `json:"reason,omitempty"`
+	Rate      int                      `json:"rate" doc:"executions a second"`
+	State     store.OperationState     `json:"state" doc:"running, stopping, stopped, done or failed"`
+	Problem   string                   `json:"problem,omitempty" doc:"why it failed"`
+	Done      int64                    `json:"done"`
+	Skipped   int64                    `json:"skipped"`
+	Failed    int64                    `json:"failed"`
+	Skips     []BulkSkipped            `json:"skips" doc:"skipped by why"`
+	Failures  []store.OperationFailure `json:"failures" doc:"the first 100 of failed"`
+	StartedAt time.Time                `json:"started_at"`
+	EndedAt   time.Time                `json:"ended_at,omitzero"`
+	Node      messages.Incarnation     `json:"incarnation,omitzero" doc:"the boot of the node that works on it, or did last"`
+}
+
+// OperationList is a page of operations, newest first.
+type OperationList struct {
+	Operations []OperationView `json:"operations"`
+	NextCursor string          `json:"next_cursor,omitempty"`
+}
+
+const bulkBodyMax = 64 << 10
+
+func bulkRoutes() []*route {
+	const one = "/api/v1/operations/{id}"
+	return []*route{
+		{method: "POST", path: "/api/v1/bulk/preview", scope: ScopeOperate, group: "operations", bodyMax: bulkBodyMax,
+			summary: "What a retry or a cancel of many executions would act on. Nothing is changed before the preview is confirmed.",
+			body:    BulkPreviewBody{}, result: BulkPreviewView{}, handle: (*server).previewBulk},
+		{method: "POST", path: "/api/v1/bulk", scope: ScopeOperate, group: "operations", bodyMax: bulkBodyMax, status: http.StatusAccepted,
+			summary: "Confirm a preview of one's own. An operation does the work. To confirm it again returns the same operation.",
+			body:    BulkBody{}, result: BulkStarted{}, handle: (*server).confirmBulk},
+		{method: "GET", path: "/api/v1/operations", scope: ScopeRead, group: "operations", params: []param{limitParam, cursorParam},
+			summary: "The operations on many executions, newest first.", result: OperationList{}, handle: (*server).operations},
+		{method: "GET", path: one, scope: ScopeRead, group: "operations",
+			summary: "One operation, and how far it is.", result: OperationView{}, handle: (*server).operation},
+		{method: "POST", reason: true, path: one + "/stop", scope: ScopeOperate, group: "operations",
+			summary: "Stop an operation behind the step under way. The rest is untouched.", result: OperationView{}, handle: (*server).stopOperation},
+	}
+}
+
+// bulkParams are the parameters of a list that a filter of an operation may have.
+func bulkParams() []param {
+	return slices.DeleteFunc(listParams(), func(p param) bool { return slices.Contains([]string{"order", "limit", "cursor"}, p.name) })
+}
+
+// BulkFilter reads the filter of an operation.
+func BulkFilter(values map[string][]string) (store.Filter, error) {
+	if bulk.Empty(values) {
+		return store.Filter{}, messages.Problemf(messages.CodeEmptyFilter,
+			"the filter is empty, and would be every execution; say which ones, such as {\"status\": [\"failed\"], \"pool\": [\"python\"]}")
+	}
+	params := bulkParams()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		at := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+		if at < 0 {
+			return store.Filter{}, invalid("filter: unknown parameter %q; it takes %s", clip(name), strings.Join(names(params), ", "))
+		}
+		if len(values[name]) > 1 && !params[at].many {
+			return store.Filter{}, invalid("filter: %s has %d values; give one", name, len(values[name]))
+		}
+		for _, v := range values[name] {
+			if p := submit.CheckText("filter: "+name, v, cursorMax); p != nil {
+				return store.Filter{}, p
+			}
+		}
+	}
+	return filterOf(query{values})
+}
+
+func names(params []param) []string {
+	list := make([]string, len(params))
+	for i := range params {
+		list[i] = params[i].name
+	}
+	return list
+}
+
+// bulkOf is the operation of a preview's body.
+func bulkOf(body *BulkPreviewBody) (o store.Operation, err error) {
+	kind, err := bulk.ParseKind(body.Kind)
+	if err != nil {
+		return o, invalid("kind: %s", clip(err.Error()))
+	}
+	o.Kind = string(kind)
+	switch {
+	case len(body.IDs) > 0 && len(body.Filter) > 0:
+		return o, invalid("give filter or ids, not both")
+	case len(body.IDs) > store.OperationIDsMax:
+		return o, invalid("ids: %d, at most %d; use a filter", len(body.IDs), store.OperationIDsMax)
+	case len(body.IDs) > 0:
+		o.IDs, err = distinct(body.IDs)
+		return o, err
+	}
+	if _, err = BulkFilter(body.Filter); err != nil {
+		return o, err
+	}
+	if o.Filter, err = json.Marshal(body.Filter); err == nil && len(o.Filter) > store.OperationFilterMax {
+		err = invalid("filter is %d bytes long; the limit is %d", len(o.Filter), store.OperationFilterMax)
+	}
+	return o, err
+}
+
+// distinct reads ids, each once.
+func distinct(texts []string) (ids []messages.ExecutionID, err error) {
+	known := map[messages.ExecutionID]bool{}
+	for i, text := range texts {
+		id, err := messages.ParseExecutionID(text)
+		if err != nil || id.IsZero() {
+			return nil, invalid("ids: number %d, %q, is not an execution id", i+1, clip(text))
+		}
+		if !known[id] {
+			known[id], ids = true, append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func (s *server) previewBulk(c *call) error {
+	var body BulkPreviewBody
+	if err := c.decode(false, &body); err != nil {
+		return err
+	}
+	o, err := bulkOf(&body)
+	if err != nil {
+		return err
+	}
+	o.By = c.caller
+	o, tally, err := s.Backend.Bulk().Preview(c.r.Context(), o)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, &BulkPreviewView{
+		Preview: o.ID, ExpiresAt: o.ExpiresAt, SeqMax: o.SeqMax, Count: o.Count, Matched: tally.Matched, Exact: o.Exact,
+		By:      BulkBy{Status: tally.Statuses(), Action: bulk.Sorted(tally.Action)},
+		Skipped: skipped(tally.Skipped), Examples: viewAll(tally.Examples),
+	})
+}
+
+func skipped[K ~string](counts map[K]int64) []BulkSkipped {
+	list := []BulkSkipped{}
+	for _, c := range bulk.Sorted(counts) {
+		list = append(list, BulkSkipped{Why: c.Value, N: c.N})
+	}
+	return list
+}
+
+func (s *server) confirmBulk(c *call) error {
+	var body BulkBody
+	if err := c.decode(false, &body); err != nil {
+		return err
+	}
+	id, err := messages.ParseOperationID(body.Preview)
+	switch {
+	case err != nil:
+		return invalid("preview: %s; pass on what the preview answered", clip(err.Error()))
+	case body.ConfirmCount == nil:
+		return invalid("confirm_count is missing; send the count of the preview")
+	case body.Rate < 0 || body.Rate > bulk.RateMax:
+		return invalid("rate must be 1 to %d executions a second, got %d", bulk.RateMax, body.Rate)
+	}
+	if body.Rate == 0 {
+		body.Rate = bulk.RateDefault
+	}
+	if err := checkReason(body.Reason); err != nil {
+		return err
+	}
+	o, err := s.Backend.Bulk().Confirm(c.r.Context(), id, Confirmation{Count: *body.ConfirmCount, Reason: body.Reason, Rate: body.Rate, By: c.caller})
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusAccepted, &BulkStarted{Operation: o.ID})
+}
+
+func (s *server) operations(c *call) error {
+	limit, err := c.query.number("limit", 1, 1000, 100)
+	if err != nil {
+		return err
+	}
+	after, err := c.query.operationPosition()
+	if err != nil {
+		return err
+	}
+	found, err := s.Backend.Bulk().Operations(c.r.Context(), after, limit)
+	if err != nil {
+		return err
+	}
+	list := OperationList{Operations: make([]OperationView, len(found))}
+	for i := range found {
+		list.Operations[i] = viewOperation(&found[i])
+		list.Operations[i].Failures = []store.OperationFailure{}
+	}
+	if n := len(found); n == limit {
+		list.NextCursor = cursor(fmt.Sprintf("%d %s", found[n-1].CreatedAt.UnixMicro(), found[n-1].ID))
+	}
+	return writeJSON(c.w, http.StatusOK, &list)
+}
+
+func (q query) operationPosition() (at store.OperationCursor, err error) {
+	text := q.text("cursor")
+	if text == "" {
+		return at, nil
+	}
+	position, err := parseCursor(text)
+	if err != nil {
+		return at, err
+	}
+	micros, id, _ := strings.Cut(position, " ")
+	n, badTime := strconv.ParseInt(micros, 10, 64)
+	if at.ID, err = messages.ParseOperationID(id); err != nil || badTime != nil {
+		return at, invalid("cursor %q is none of this list's; pass on next_cursor as it came", clip(text))
+	}
+	at.At = time.UnixMicro(n).UTC()
+	return at, nil
+}
+
+// ofOperation asks the backend about the operation of the path.
+func (s *server) ofOperation(c *call, ask func(messages.OperationID) (store.Operation, error)) error {
+	text := c.r.PathValue("id")
+	id, err := messages.ParseOperationID(text)
+	if err != nil {
+		return messages.Problemf(messages.CodeNotFound, "operation %q is not known here: it is not an operation id", clip(text))
+	}
+	o, err := ask(id)
+	if err != nil {
+		return named(err, "operation", id.String())
+	}
+	view := viewOperation(&o)
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+func (s *server) operation(c *call) error {
+	return s.ofOperation(c, func(id messages.OperationID) (store.Operation, error) {
+		return s.Backend.Bulk().Operation(c.r.Context(), id)
+	})
+}
+
+func (s *server) stopOperation(c *call) error {
+	return s.ofOperation(c, func(id messages.OperationID) (store.Operation, error) {
+		return s.Backend.Bulk().Stop(c.r.Context(), id, c.caller)
+	})
+}
+
+func viewOperation(o *store.Operation) OperationView {
+	v := OperationView{
+		ID: o.ID, Kind: o.Kind, IDs: len(o.IDs), SeqMax: o.SeqMax, Count: o.Count, Exact: o.Exact, By: o.By, Reason: o.Reason, Rate: o.Rate,
+		State: o.State, Problem: o.Problem, Done: o.Done, Skipped: o.Skipped, Failed: o.Failed, Skips: skipped(o.Skips), Failures: orEmpty(o.Failures),
+		StartedAt: o.StartedAt, EndedAt: o.EndedAt, Node: o.Incarnation,
+	}
+	if len(o.Filter) > 0 && json.Unmarshal(o.Filter, &v.Filter) != nil {
+		v.Filter = nil // of another version
+	}
+	return v
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/bulk"
+	"github.com/troupe-run/troupe/store"
+)
+
+// bulkBackend keeps what it is asked, and answers with one operation.
+type bulkBackend struct {
+	previewed []store.Operation
+	confirmed []Confirmation
+	op        store.Operation
+	stopped   []string
+	err       error
+	after     store.OperationCursor
+}
+
+func (b *bulkBackend) Preview(_ context.Context, o store.Operation) (store.Operation, *bulk.Tally, error) {
+	b.previewed = append(b.previewed, o)
+	tally := bulk.NewTally(bulk.Kind(o.Kind))
+	tally.Add(&messages.Execution{ID: messages.NewExecutionID(), Status: messages.Failed, Action: "a.b", Result: json.RawMessage(`"secret"`)})
+	tally.Skip(bulk.AlreadyRetried)
+	o.ID, o.Count, o.Exact, o.SeqMax = b.op.ID, tally.Count, true, 7
+	return o, tally, b.err
+}
+
+func (b *bulkBackend) Confirm(_ context.Context, id messages.OperationID, c Confirmation) (store.Operation, error) {
+	b.confirmed = append(b.confirmed, c)
+	return store.Operation{ID: id}, b.err
+}
+
+func (b *bulkBackend) Operation(_ context.Context, id messages.OperationID) (store.Operation, error) {
+	if id != b.op.ID {
+		return store.Operation{}, store.ErrNotFound
+	}
+	return b.op, nil
+}
+
+func (b *bulkBackend) Operations(_ context.Context, after store.OperationCursor, _ int) ([]store.Operation, error) {
+	b.after = after
+	return []store.Operation{b.op}, nil
+}
+
+func (b *bulkBackend) Stop(ctx context.Context, id messages.OperationID, by string) (store.Operation, error) {
+	b.stopped = append(b.stopped, by)
+	return b.Operation(ctx, id)
+}
+
+const previewPath, bulkPath, operationsPath = "/api/v1/bulk/preview", "/api/v1/bulk", "/api/v1/operations"
+
+func TestABulkOperationIsPreviewedAndConfirmed(t *testing.T) {
+	t.Parallel()
+	b, ops := newBackend(t), &bulkBackend{op: store.Operation{
+		ID: messages.NewOperationID(), Kind: "retry", Filter: json.RawMessage(`{"status":["failed"]}`), State: store.OperationRunning, Done: 3, Skipped: 2, Failed: 1,
+		Skips: map[string]int64{"ended": 2}, Failures: []store.OperationFailure{{Execution: messages.NewExecutionID(), Error: "no"}}, By: "local",
+		CreatedAt: time.Date(2030, 1, 31, 8, 0, 0, 123000, time.UTC), StartedAt: time.Date(2030, 1, 31, 8, 1, 0, 0, time.UTC),
+	}}
+	b.bulk = ops
+	h := New(Config{Backend: b})
+	made := read[BulkPreviewView](t, ask(t, h, "POST", previewPath, `{"kind":"retry","filter":{"status":["failed","timed_out"],"pool":["python"],"not.label":["a=b","c=d"]}}`), 200)
+	require.Equal(t, ops.op.ID, made.Preview)
+	require.Equal(t, int64(1), made.Count)
+	require.Equal(t, int64(2), made.Matched)
+	require.Equal(t, []bulk.Counted{{Value: "failed", N: 1}}, made.By.Status)
+	require.Equal(t, []BulkSkipped{{"already_retried", 1}}, made.Skipped)
+	require.Len(t, made.Examples, 1)
+	require.Nil(t, made.Examples[0].Result, "payloads are never in lists")
+	require.Equal(t, "local", ops.previewed[0].By)
+	require.JSONEq(t, `{"status":["failed","timed_out"],"pool":["python"],"not.label":["a=b","c=d"]}`, string(ops.previewed[0].Filter))
+
+	id := messages.NewExecutionID()
+	read[BulkPreviewView](t, ask(t, h, "POST", previewPath, fmt.Sprintf(`{"kind":"cancel","ids":["%s","%s"]}`, id, id)), 200)
+	require.Equal(t, []messages.ExecutionID{id}, ops.previewed[1].IDs, "each once")
+
+	started := read[BulkStarted](t, ask(t, h, "POST", bulkPath, fmt.Sprintf(`{"preview":"%s","confirm_count":1,"reason":"why not"}`, ops.op.ID)), 202)
+	require.Equal(t, ops.op.ID, started.Operation)
+	require.Equal(t, []Confirmation{{Count: 1, Reason: "why not", Rate: bulk.RateDefault, By: "local"}}, ops.confirmed)
+
+	one := read[OperationView](t, ask(t, h, "GET", operationsPath+"/"+ops.op.ID.String(), ""), 200)
+	require.Equal(t, map[string][]string{"status": {"failed"}}, one.Filter)
+	require.Equal(t, [3]int64{3, 2, 1}, [3]int64{one.Done, one.Skipped, one.Failed})
+	require.Equal(t, []BulkSkipped{{"ended", 2}}, one.Skips)
+	require.Len(t, one.Failures, 1)
+	list := read[OperationList](t, ask(t, h, "GET", operationsPath+"?limit=1", ""), 200)
+	require.Len(t, list.Operations, 1)
+	require.Equal(t, 200, ask(t, h, "GET", operationsPath+"?cursor="+list.NextCursor, "").Code)
+	require.Equal(t, store.OperationCursor{At: ops.op.CreatedAt, ID: ops.op.ID}, ops.after)
+	require.Equal(t, 200, ask(t, h, "POST", operationsPath+"/"+ops.op.ID.String()+"/stop", `{"reason":"enough"}`).Code)
+	require.Equal(t, []string{"local"}, ops.stopped)
+}
+
+// TestBulkAttacks sends what an attacker or a mistaken program sends. None of it may reach the backend.
+func TestBulkAttacks(t *testing.T) {
+	t.Parallel()
+	b, ops := newBackend(t), &bulkBackend{op: store.Operation{ID: messages.NewOperationID()}}
+	b.bulk = ops
+	h := New(Config{Backend: b})
+	ids := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = `"` + messages.NewExecutionID().String() + `"`
+		}
+		return `{"kind":"cancel","ids":[` + strings.Join(list, ",") + `]}`
+	}
+	for _, empty := range []string{`{"kind":"cancel"}`, `{"kind":"cancel","filter":{}}`, `{"kind":"cancel","ids":[]}`, `{"kind":"cancel","filter":{"status":[]}}`, `{"kind":"cancel","filter":{"pool":[""]}}`} {
+		refused(t, ask(t, h, "POST", previewPath, empty), 422, messages.CodeEmptyFilter, "every execution")
+	}
+	for body, why := range map[string]string{
+		`{}`: "want one of", `{"kind":"delete","filter":{"status":["failed"]}}`: "delete",
+		`{"kind":"retry","filter":{"stat":["failed"]}}`:                                                             `unknown parameter "stat"`,
+		`{"kind":"retry","filter":{"limit":["5"]}}`:                                                                 `unknown parameter "limit"`,
+		`{"kind":"retry","filter":{"cursor":["5"],"status":["failed"]}}`:                                            `unknown parameter "cursor"`,
+		`{"kind":"retry","filter":{"pool":["a","b"]}}`:                                                              "pool has 2 values",
+		`{"kind":"retry","filter":{"status":["odd"]}}`:                                                              "status",
+		`{"kind":"retry","filter":{"from":["yesterday"]}}`:                                                          "from must be a time",
+		`{"kind":"retry","filter":{"action":["a\u0000b"]}}`:                                                         "control",
+		`{"kind":"retry","filter":{"action":["` + strings.Repeat("x", 2000) + `"]}}`:                                "2000 bytes",
+		`{"kind":"retry","filter":{"not.action":[` + strings.Repeat(`"a",`, 20) + `"a"]}}`:                          "20 times",
+		`{"kind":"retry","filter":{"not.action":["` + strings.Repeat(strings.Repeat("x", 1000)+`","`, 18) + `y"]}}`: "limit is 16384",
+		`{"kind":"retry","ids":["x"]}`:                                                                              `number 1, "x"`, `{"kind":"retry","ids":["00000000-0000-0000-0000-000000000000"]}`: "not an execution id",
+		`{"kind":"retry","ids":["` + messages.NewExecutionID().String() + `"],"filter":{"status":["failed"]}}`: "not both",
+		ids(1001): "1001, at most 1000",
+	} {
+		refused(t, ask(t, h, "POST", previewPath, body), 400, messages.CodeInvalidRequest, why)
+	}
+	refused(t, ask(t, h, "POST", previewPath, ids(50_000)), 413, messages.CodeBodyTooLarge, "")
+	require.Empty(t, ops.previewed)
+	require.Equal(t, 200, ask(t, h, "POST", previewPath, ids(1000)).Code)
+
+	preview := ops.op.ID.String()
+	for body, why := range map[string]string{
+		`{"confirm_count":1}`: "preview", `{"preview":"x","confirm_count":1}`: "not a UUID", `{"preview":"` + preview + `"}`: "confirm_count is missing",
+		`{"preview":"` + preview + `","confirm_count":1,"rate":-1}`: "rate", `{"preview":"` + preview + `","confirm_count":1,"rate":1001}`: "1 to 1000",
+		`{"preview":"` + preview + `","confirm_count":1,"reason":"` + strings.Repeat("x", 513) + `"}`: "513 bytes",
+	} {
+		refused(t, ask(t, h, "POST", bulkPath, body), 400, messages.CodeInvalidRequest, why)
+	}
+	require.Empty(t, ops.confirmed)
+	for code, err := range map[messages.Code]*messages.Problem{
+		messages.CodePreviewExpired: messages.Problemf(messages.CodePreviewExpired, "over"), messages.CodeCountChanged: messages.Problemf(messages.CodeCountChanged, "more"),
+	} {
+		ops.err = err
+		refused(t, ask(t, h, "POST", bulkPath, `{"preview":"`+preview+`","confirm_count":1}`), 409, code, "")
+	}
+	for _, path := range []string{"/x", "/" + messages.NewOperationID().String()} {
+		refused(t, ask(t, h, "GET", operationsPath+path, ""), 404, messages.CodeNotFound, "operation")
+		refused(t, ask(t, h, "POST", operationsPath+path+"/stop", ""), 404, messages.CodeNotFound, "operation")
+	}
+	refused(t, ask(t, h, "GET", operationsPath+"?cursor="+cursor("7"), ""), 400, messages.CodeInvalidRequest, "cursor")
+}
+
+// TestBulkNeedsItsScope checks that what changes executions needs operate, and that a console which only looks changes nothing.
+func TestBulkNeedsItsScope(t *testing.T) {
+	t.Parallel()
+	for _, rt := range bulkRoutes() {
+		want := ScopeOperate
+		if rt.method == "GET" {
+			want = ScopeRead
+		}
+		require.Equal(t, want, rt.scope, rt.path)
+		require.False(t, rt.own, rt.path)
+	}
+	h := New(Config{Backend: newBackend(t), Console: Console{Mode: ConsoleReadOnly}})
+	for _, path := range []string{previewPath, bulkPath, operationsPath + "/x/stop"} {
+		refused(t, ask(t, h, "POST", path, `{}`, "Origin", "http://127.0.0.1:7070"), 403, messages.CodeForbidden, "read_only")
+	}
+}
