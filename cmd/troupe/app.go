@@ -36,6 +36,7 @@ type app struct {
 	inSight  error                      // why secrets stay in sight of others. Only a node tells: it is there for long, and beside workers
 	terminal bool                       // err is a terminal: progress may be drawn
 	screen   bool                       // out is a terminal
+	keyboard bool                       // in is a terminal, so a person may be asked
 	width    int                        // of that terminal, which tables are fitted to; 0: out is none
 
 	server  string
@@ -47,6 +48,9 @@ type app struct {
 
 // errSilent ends a verb with exitFailed when everything has been said already.
 var errSilent = errors.New("")
+
+// errLeft ends a verb with exitStopped when it has said what goes on without it.
+var errLeft = errors.New("left")
 
 // usageError is a mistake in the call itself.
 type usageError struct{ error }
@@ -70,6 +74,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case errors.As(err, &usage) || !a.running:
 		fmt.Fprintf(a.err, "troupe: %s\nRun `troupe help` for the verbs and `troupe VERB --help` for their flags.\n", paragraph(secret.Text(err.Error())))
 		return exitUsage
+	case errors.Is(err, errLeft):
+		return exitStopped
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.err, "troupe: stopped")
 		return exitStopped
@@ -140,6 +146,7 @@ func (a *app) verbs() []verbGroup {
 	return []verbGroup{
 		{"work", "Work:", []*cobra.Command{
 			submit.command(), work.get(), work.list(), work.wait(), work.logs(), work.cancel(), work.retry(), work.why(), work.timeline(), work.errors(),
+			many{a}.command(), many{a}.operations(), many{a}.operation(),
 		}},
 		{"see", "See:", []*cobra.Command{
 			all.workers(), all.pools(), all.nodes(), sessions{a}.command(), all.actions(), tree.command(), top{a}.command(), overview{a}.command(), findings{a}.command(), series{a}.command(), history{a}.command(), mark{a}.command(), deadLetters{a}.command(), webhookCalls{a}.command(), whoami{a}.command(),

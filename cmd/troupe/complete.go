@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/store"
@@ -57,6 +58,13 @@ func (c completion) addTo(root *cobra.Command) {
 		if cmd, _, err := root.Find([]string{verb}); err == nil {
 			for flag, o := range flags {
 				_ = cmd.RegisterFlagCompletionFunc(flag, c.offering(o)) // it fails for a flag that is not there alone
+			}
+		}
+	}
+	for _, kind := range bulk.Kinds() {
+		if cmd, _, err := root.Find([]string{"bulk", string(kind)}); err == nil {
+			for flag, o := range map[string]offer{"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs} {
+				_ = cmd.RegisterFlagCompletionFunc(flag, c.offering(o))
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/pack"
+	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/roster"
 )
 
@@ -190,6 +191,17 @@ func TestAPIPageHasEveryRoute(t *testing.T) {
 	sort.Strings(lines)
 	body := "| path | method | scope | query | |\n|---|---|---|---|---|\n" + strings.Join(lines, "\n") + "\n"
 	rendered(t, "api.md", between(t, "api.md", "routes", body))
+}
+
+// TestAPIPageHasEverySkip checks that the page names every reason for which an operation leaves an execution. It is not parallel, because
+// another test writes the same page.
+func TestAPIPageHasEverySkip(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| `why` | meaning |\n|---|---|\n")
+	for _, w := range bulk.Whys() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", w[0], w[1])
+	}
+	rendered(t, "api.md", between(t, "api.md", "skips", b.String()))
 }
 
 // everyKey is a pack with one unknown key in every mapping, so that its problems list the keys that there are.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
@@ -23,9 +22,7 @@ import (
 const pageMax = 1000
 
 func (x executions) list() *cobra.Command {
-	var status, label []string
-	var action, pool, session, worker, code, key, prefix, since, until string
-	limit, oldest, without := 0, false, unwanted{}
+	limit, oldest, wants := 0, false, newWanted()
 	cmd := &cobra.Command{
 		Use: "list", Short: "List executions, newest first", Args: exactly(),
 		Long: "List executions, newest first, or with --oldest the oldest first. The list is searched page by page until there are enough.",
@@ -33,41 +30,20 @@ func (x executions) list() *cobra.Command {
 			"  troupe list --not-status completed --not-error timeout\n  troupe list --since 2h --until 1h30m\n  troupe list --since 2030-01-31T08:00:00+01:00",
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&status, "status", nil, "only these statuses")
-	f.StringVar(&action, "action", "", "only this action")
-	f.StringVar(&pool, "pool", "", "only this pool")
-	f.StringVar(&session, "session", "", "only this session")
-	f.StringVar(&worker, "worker", "", "only this worker")
-	f.StringArrayVar(&label, "label", nil, "only with this label, name=value; repeat it for several that must all be there")
-	f.StringVar(&code, "error", "", "only with this error code")
-	f.StringVar(&key, "key", "", "only with this idempotency key")
-	f.StringVar(&prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
 	f.BoolVar(&oldest, "oldest", false, "the oldest first")
-	f.StringVar(&since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
-	f.StringVar(&until, "until", "", "only those requested before this time: a time or an age")
 	f.IntVarP(&limit, "limit", "n", 20, "how many")
-	without.flags(f)
+	wants.flags(f)
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if limit < 1 {
 			return usagef("--limit must be 1 or more, got %d", limit)
 		}
-		query := url.Values{"status": status, "label": label}
-		without.ask(query)
-		for name, value := range map[string]string{
-			"action": action, "pool": pool, "session": session, "worker": worker, "error": code, "key": key, "id_prefix": prefix,
-		} {
-			if value != "" {
-				query.Set(name, value)
-			}
+		query, span, err := wants.query(ctx, c)
+		if err != nil {
+			return err
 		}
 		if oldest {
 			query.Set("order", "oldest")
 		}
-		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
-		if err != nil {
-			return err
-		}
-		span.ask(query)
 		list, err := pages(ctx, c, query, span, limit)
 		if err != nil {
 			return err
@@ -75,27 +51,6 @@ func (x executions) list() *cobra.Command {
 		return x.showExecutions(list, list.Executions, c.Now())
 	})
 	return cmd
-}
-
-// unwanted is what a list leaves out, by the name of the API's parameter.
-type unwanted map[string]*[]string
-
-// flags makes a flag for each kind of thing that can be left out.
-func (u unwanted) flags(f *pflag.FlagSet) {
-	for name, about := range map[string]string{
-		"status": "statuses", "action": "actions", "pool": "pools", "session": "sessions", "worker": "workers", "error": "error codes",
-		"label": "labels, name=value",
-	} {
-		u[name] = f.StringArray("not-"+name, nil, "leave out these "+about+"; repeat it for several")
-	}
-}
-
-func (u unwanted) ask(query url.Values) {
-	for name, values := range u {
-		if len(*values) > 0 {
-			query["not."+name] = *values
-		}
-	}
 }
 
 // pages reads as many pages as limit asks for.

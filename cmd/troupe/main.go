@@ -29,7 +29,7 @@ func main() {
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: environ,
 		hide: process.HideFromPeers, forget: forgetSecrets, inSight: inSight,
-		terminal: isatty.IsTerminal(os.Stderr.Fd()), screen: isatty.IsTerminal(os.Stdout.Fd()),
+		terminal: isatty.IsTerminal(os.Stderr.Fd()), screen: isatty.IsTerminal(os.Stdout.Fd()), keyboard: isatty.IsTerminal(os.Stdin.Fd()),
 	}
 	if a.screen {
 		a.width = columnsOf(os.Stdout)

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+)
+
+// wanted is which executions a verb is about, as its flags say.
+type wanted struct {
+	status, label                                    []string
+	action, pool, session, worker, code, key, prefix string
+	since, until                                     string
+	without                                          unwanted
+}
+
+func newWanted() *wanted { return &wanted{without: unwanted{}} }
+
+func (w *wanted) flags(f *pflag.FlagSet) {
+	f.StringSliceVar(&w.status, "status", nil, "only these statuses")
+	f.StringVar(&w.action, "action", "", "only this action")
+	f.StringVar(&w.pool, "pool", "", "only this pool")
+	f.StringVar(&w.session, "session", "", "only this session")
+	f.StringVar(&w.worker, "worker", "", "only this worker")
+	f.StringArrayVar(&w.label, "label", nil, "only with this label, name=value; repeat it for several that must all be there")
+	f.StringVar(&w.code, "error", "", "only with this error code")
+	f.StringVar(&w.key, "key", "", "only with this idempotency key")
+	f.StringVar(&w.prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
+	f.StringVar(&w.since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	f.StringVar(&w.until, "until", "", "only those requested before this time: a time or an age")
+	w.without.flags(f)
+}
+
+// query is the filter as parameters of the API. An age is counted back from the node's time.
+func (w *wanted) query(ctx context.Context, c *client.Client) (url.Values, span, error) {
+	query := url.Values{}
+	for name, values := range map[string][]string{"status": w.status, "label": w.label} {
+		if len(values) > 0 {
+			query[name] = values
+		}
+	}
+	w.without.ask(query)
+	for name, value := range map[string]string{
+		"action": w.action, "pool": w.pool, "session": w.session, "worker": w.worker, "error": w.code, "key": w.key, "id_prefix": w.prefix,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	span, err := newSpan(w.since, w.until, func() (time.Time, error) { return c.NodeTime(ctx) })
+	span.ask(query)
+	return query, span, err
+}
+
+// unwanted is what a list leaves out, by the name of the API's parameter.
+type unwanted map[string]*[]string
+
+// flags makes a flag for each kind of thing that can be left out.
+func (u unwanted) flags(f *pflag.FlagSet) {
+	for name, about := range map[string]string{
+		"status": "statuses", "action": "actions", "pool": "pools", "session": "sessions", "worker": "workers", "error": "error codes",
+		"label": "labels, name=value",
+	} {
+		u[name] = f.StringArray("not-"+name, nil, "leave out these "+about+"; repeat it for several")
+	}
+}
+
+func (u unwanted) ask(query url.Values) {
+	for name, values := range u {
+		if len(*values) > 0 {
+			query["not."+name] = *values
+		}
+	}
+}
