@@ -260,7 +260,7 @@ func TestPoolIsResized(t *testing.T) {
 		h.system.Send(h.pid, &Replace{Config: next})
 		h.ready(workers)
 		soon(t, func() bool { return c.alive() == workers }, "so many processes", workers)
-		soon(t, func() bool { return len(h.describe().Router.Workers) == workers }, "so many in placement", workers)
+		soon(t, func() bool { return len(h.describe().Seen) == workers }, "so many in placement", workers)
 		h.all(h.submit(workers, nil), messages.Completed)
 		require.Len(t, h.describe().Workers, workers)
 	}

@@ -72,7 +72,7 @@ func (p *puppeteer) worker(n messages.Slot) wire.PoolWorker {
 func (p *puppeteer) view(n messages.Slot) (v roster.WorkerView, there bool) {
 	p.t.Helper()
 	d := p.describe()
-	for _, w := range d.Router.Workers {
+	for _, w := range d.Seen {
 		if w.Key == (messages.WorkerKey{Incarnation: p.inc, Pool: "pool", Slot: n}) {
 			return w, true
 		}

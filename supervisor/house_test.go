@@ -425,7 +425,7 @@ func (h *house) all(ids []messages.ExecutionID, want messages.Status) {
 
 func (h *house) describe() Description {
 	h.t.Helper()
-	d, err := actors.Ask[Describe, Description](h.t.Context(), h.system, h.pid, Describe{})
+	d, err := actors.Ask[Describe, Description](h.t.Context(), h.system, h.pid, Describe{Seen: true})
 	require.NoError(h.t, err)
 	return d
 }

@@ -101,7 +101,7 @@ func (h *house) failed(stage *theatre) (ran []messages.ExecutionID, release func
 	h.ready(1)
 	ran = h.submit(1, idempotent)
 	soon(h.t, func() bool {
-		workers := h.describe().Router.Workers
+		workers := h.describe().Seen
 		return stage.runs() == 1 && len(workers) == 1 && workers[0].Running == 1
 	}, "it must run, and the pool must know")
 	release = h.store.holdLive()
@@ -192,8 +192,8 @@ func TestWhatHasBeenSettledHoldsNoPlace(t *testing.T) {
 			stage := newTheatre()
 			h := build(t, "go", 1, goes(stage.wait), func(c *PoolConfig) { c.Store = &settled{c.Store, e} })
 			ran := h.submit(1, nil)
-			depth := func() int { return h.describe().Router.Workers[0].Depth }
-			soon(t, func() bool { return stage.runs() == 1 && h.describe().Router.Workers[0].Running == 1 }, "it must run")
+			depth := func() int { return h.describe().Seen[0].Depth }
+			soon(t, func() bool { return stage.runs() == 1 && h.describe().Seen[0].Running == 1 }, "it must run")
 			p := h.made()[0]
 			p.World.After(0, func() { p.link.Lost(0, 0) })
 			soon(t, func() bool { return depth() == 0 }, "its place must be free")

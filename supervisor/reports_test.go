@@ -310,7 +310,7 @@ func TestDrainsOfAStreet(t *testing.T) {
 			}
 			stays.all(ids, messages.Completed)
 			stays.settled()
-			require.Len(t, stays.describe().Router.Workers, 2)
+			require.Len(t, stays.describe().Seen, 2)
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestOwnIntervalDecidesAboutStaleness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, key := New(c.config), messages.WorkerKey{Pool: "p"}
 			stands := func() (string, health.Grade) {
-				w := r.Snapshot().Workers[0]
+				w := r.Workers()[0]
 				return w.Standing, w.Grade
 			}
 			r.Step(epoch0, WorkerSeen{Worker: key, ID: "n/p/0", Generation: 1, Accepts: true, Active: true, Grade: health.Healthy, BeatAt: epoch0, BeatEvery: c.every})
@@ -53,7 +53,7 @@ func TestAShorterIntervalCountsAtOnce(t *testing.T) {
 	seen.BeatEvery = time.Second
 	r.Step(epoch0, seen)
 	r.Step(epoch0.Add(4*time.Second), Tick{})
-	require.Equal(t, "stale", r.Snapshot().Workers[0].Standing)
+	require.Equal(t, "stale", r.Workers()[0].Standing)
 	require.Zero(t, r.free)
 }
 
@@ -62,7 +62,7 @@ func TestAWorkerWithoutAGradeIsUnhealthy(t *testing.T) {
 	t.Parallel()
 	r := New(Config{})
 	r.Step(epoch0, WorkerSeen{Worker: slotKey(0), ID: "n/p/w0", Generation: 1, Accepts: true, Active: true, BeatAt: epoch0})
-	require.Equal(t, health.Unhealthy, r.Snapshot().Workers[0].Grade)
+	require.Equal(t, health.Unhealthy, r.Workers()[0].Grade)
 	require.Zero(t, r.free)
 }
 

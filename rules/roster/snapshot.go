@@ -10,10 +10,9 @@ import (
 
 // Snapshot is the router's view of its pool, for people and for reconciling with the workers' own.
 type Snapshot struct {
-	Workers []WorkerView `json:"workers"` // by node, then slot
-	Window  int          `json:"window"`  // placements dispatched ahead to a healthy worker
-	P90     string       `json:"p90,omitempty"`
-	Free    int          `json:"free"` // placements that the pool can take now
+	Window int    `json:"window"` // placements dispatched ahead to a healthy worker
+	P90    string `json:"p90,omitempty"`
+	Free   int    `json:"free"` // placements that the pool can take now
 
 	Held     int `json:"held"`     // due executions that wait here
 	Ready    int `json:"ready"`    // of them, for any free worker
@@ -30,7 +29,7 @@ type Snapshot struct {
 	Loading  bool `json:"loading,omitempty"`
 }
 
-// WorkerView is one worker in a Snapshot.
+// WorkerView is one worker, as its router sees it.
 type WorkerView struct {
 	Key        messages.WorkerKey   `json:"key"`
 	ID         messages.WorkerID    `json:"id"`
@@ -45,7 +44,7 @@ type WorkerView struct {
 	Placements []messages.Placement `json:"placements,omitempty"` // written, unclaimed or running, oldest first
 }
 
-// Snapshot copies the view. It costs as much as the pool is large; call it for people, not per event.
+// Snapshot returns the view of the pool as a whole.
 func (r *Roster) Snapshot() Snapshot {
 	s := Snapshot{
 		Window: r.window, Free: r.free,
@@ -57,10 +56,16 @@ func (r *Roster) Snapshot() Snapshot {
 	if p90, ok := r.times.p90(); ok {
 		s.P90 = p90.String()
 	}
-	for _, key := range r.order() {
-		s.Workers = append(s.Workers, r.view(r.workers[key]))
-	}
 	return s
+}
+
+// Workers returns the view of each worker, by node, then slot. It costs as much as the pool is large.
+func (r *Roster) Workers() []WorkerView {
+	views := make([]WorkerView, 0, len(r.workers))
+	for _, key := range r.order() {
+		views = append(views, r.view(r.workers[key]))
+	}
+	return views
 }
 
 func (r *Roster) view(w *worker) WorkerView {

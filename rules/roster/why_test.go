@@ -76,12 +76,12 @@ func TestSnapshot(t *testing.T) {
 	require.Equal(t, 1, s.Running)
 	require.Equal(t, 2, s.Placing)
 	require.False(t, s.Steady)
-	require.Len(t, s.Workers, 2)
-	require.Equal(t, "working", s.Workers[0].Standing)
-	require.Equal(t, 1, s.Workers[0].Depth)
-	require.Equal(t, "cordoned", s.Workers[1].Standing)
-	require.Equal(t, 1, s.Workers[1].Running)
-	require.Equal(t, []messages.Placement{placementOf("a#1"), placementOf("b#2")}, s.Workers[1].Placements)
+	require.Len(t, r.Workers(), 2)
+	require.Equal(t, "working", r.Workers()[0].Standing)
+	require.Equal(t, 1, r.Workers()[0].Depth)
+	require.Equal(t, "cordoned", r.Workers()[1].Standing)
+	require.Equal(t, 1, r.Workers()[1].Running)
+	require.Equal(t, []messages.Placement{placementOf("a#1"), placementOf("b#2")}, r.Workers()[1].Placements)
 }
 
 // While a server is away nothing is placed, and every execution that waits says which one; what is placed already goes

@@ -19,6 +19,7 @@ type Description struct {
 	Name     string
 	Runtime  messages.Runtime
 	Router   roster.Snapshot
+	Seen     []roster.WorkerView // each worker as the router sees it, where that was asked for
 	Workers  []WorkerState
 	State    restart.State
 	Cordoned bool

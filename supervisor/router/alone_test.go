@@ -46,7 +46,7 @@ func TestARouterAlonePlacesOnWhoeverReports(t *testing.T) {
 			r.Start()
 			r.Report(faraway, &Report{First: true, Last: true, Exact: exact, Events: []roster.Event{idle(w, faraway)}})
 			offer := []messages.Candidate{{ID: messages.NewExecutionID(), Action: "act"}}
-			standing := func() string { return r.Snapshot().Workers[0].Standing }
+			standing := func() string { return r.Seen()[0].Standing }
 			if !exact {
 				require.Equal(t, "refusing", standing())
 			}
@@ -85,7 +85,7 @@ func TestARouterThatRestsLeavesNothingBehind(t *testing.T) {
 	r.Rest()
 	w.Answer()
 	require.Equal(t, 1, orders.shown, "the answer is for the router before")
-	require.Empty(t, r.Snapshot().Workers)
+	require.Empty(t, r.Seen())
 	r.Settle([]SettledPlace{{Place: places[0], OK: true}})
 	require.Equal(t, []string{"its router failed"}, orders.back)
 	require.Nil(t, r.Offered([]messages.Candidate{{ID: messages.NewExecutionID()}}))

@@ -137,6 +137,9 @@ func (r *Router) Why(id messages.ExecutionID) roster.Reason { return r.roster.Wh
 // Snapshot is what the router knows.
 func (r *Router) Snapshot() roster.Snapshot { return r.roster.Snapshot() }
 
+// Seen returns each worker as the roster sees it.
+func (r *Router) Seen() []roster.WorkerView { return r.roster.Workers() }
+
 // Ended reports whether an incarnation has ended, as membership told.
 func (r *Router) Ended(inc messages.Incarnation) bool {
 	_, ended := r.remote.ended[inc]
