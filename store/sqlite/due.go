@@ -151,7 +151,7 @@ func dueHeads(c *conn, q store.DueQuery, sql string) ([]messages.Candidate, erro
 }
 
 func candidates(c *conn, hint int, sql string, args ...any) ([]messages.Candidate, error) {
-	out := make([]messages.Candidate, 0, min(hint, 1024))
+	var out []messages.Candidate
 	err := c.query(sql, func(row row) error {
 		v := scanner{row: row}
 		var k messages.Candidate
@@ -163,6 +163,9 @@ func candidates(c *conn, hint int, sql string, args ...any) ([]messages.Candidat
 		flags := v.integer()
 		k.WaitForWorker, k.Idempotent = flags&flagWait != 0, flags&flagIdempotent != 0
 		k.WorkerDeadline, k.TakeBacks, k.Timeout = v.time(), int(v.integer()), v.duration()
+		if out == nil {
+			out = make([]messages.Candidate, 0, min(hint, 1024))
+		}
 		out = append(out, k)
 		return v.err
 	}, args...)
