@@ -1,11 +1,13 @@
 package node
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"runtime/debug"
 	collector "runtime/metrics"
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/process"
 )
@@ -50,6 +52,60 @@ func collectorTarget() uint64 {
 	sample := []collector.Sample{{Name: "/gc/gogc:percent"}}
 	collector.Read(sample)
 	return sample[0].Value.Uint64()
+}
+
+// A node that runs nothing still allocates a little: heartbeats and readings of all its workers. The collector's target lets that grow to
+// four times what the node needs before it collects, so a node of thousands of idle workers would hold some hundred MiB of garbage.
+const (
+	// trimEvery is the time between two looks, and idleMax how much an idle process allocates meanwhile, in bytes: 2 MiB a second. A
+	// busy node allocates some hundred.
+	trimEvery = 30 * time.Second
+	idleMax   = 60 << 20
+	// surplusMin is how much more than it needs a process holds at least, in bytes, where it is worth a collection.
+	surplusMin = 16 << 20
+)
+
+// heapUse is what the collector says of this process, in bytes.
+type heapUse struct {
+	allocated uint64 // since its start
+	live      uint64 // found by the last collection
+	held      uint64 // of the heap, and not given back to the system
+}
+
+func heapNow() heapUse {
+	sample := []collector.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+	}
+	collector.Read(sample)
+	of := func(i int) uint64 { return sample[i].Value.Uint64() }
+	return heapUse{allocated: of(0), live: of(1), held: of(2) + of(3) + of(4)}
+}
+
+// surplus reports whether the process has done little since the reading before, and holds far more than it needs.
+func (h heapUse) surplus(before heapUse) bool {
+	return h.allocated-before.allocated <= idleMax && h.held > h.live+max(surplusMin, h.live/4)
+}
+
+// KeepTrim trims this process once, and then whenever it has done little for half a minute and holds far more memory than it needs, until
+// ctx ends. It is for a process that is nothing but a node.
+func KeepTrim(ctx context.Context) {
+	Trim()
+	ticker := time.NewTicker(trimEvery)
+	defer ticker.Stop()
+	for before := heapNow(); ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now := heapNow()
+		if now.surplus(before) {
+			debug.FreeOSMemory()
+			now = heapNow()
+		}
+		before = now
+	}
 }
 
 // Trim gives back to the system what a start has left over: thousands of workers come up at once and then wait.

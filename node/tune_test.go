@@ -40,3 +40,36 @@ func TestAProgramsOwnTargetStays(t *testing.T) {
 	Tune()()
 	require.EqualValues(t, goDefault, collectorTarget(), "GOGC says so")
 }
+
+func TestAnIdleProcessIsTrimmedWhereThatIsWorthACollection(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name                  string
+		allocated, live, held uint64 // MiB
+		want                  bool
+	}{
+		{"a small node with a little garbage", 1, 8, 20, false},
+		{"a small node after much work", 1, 8, 60, true},
+		{"many idle workers, little garbage", 20, 60, 75, false},
+		{"many idle workers, much garbage", 20, 60, 80, true},
+		{"busy", 61, 60, 240, false},
+		{"as much as an idle node allocates at most", 60, 60, 240, true},
+	} {
+		before := heapUse{allocated: 1000 * mib}
+		now := heapUse{allocated: before.allocated + c.allocated*mib, live: c.live * mib, held: c.held * mib}
+		require.Equal(t, c.want, now.surplus(before), c.name)
+	}
+}
+
+var garbage []byte
+
+func TestTheHeapIsRead(t *testing.T) {
+	before := heapNow()
+	garbage = make([]byte, 32<<20)
+	now := heapNow()
+	garbage = nil
+	require.GreaterOrEqual(t, now.allocated-before.allocated, uint64(32<<20))
+	require.GreaterOrEqual(t, now.held, uint64(32<<20), "what is not collected yet is held")
+	debug.FreeOSMemory()
+	require.Less(t, heapNow().held, now.held)
+}

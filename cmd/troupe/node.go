@@ -172,12 +172,12 @@ const (
 	trimLook = 200 * time.Millisecond
 )
 
-// trim gives the start's leftovers back to the system once the pools are up.
+// trim gives the start's leftovers back to the system once the pools are up, and what an idle node does not need until ctx ends.
 func trim(ctx context.Context, n *node.Keeper) {
-	for limit := time.Now().Add(trimWait); time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
+	for limit := time.Now().Add(trimWait); ctx.Err() == nil && time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
 		time.Sleep(trimLook)
 	}
-	node.Trim()
+	node.KeepTrim(ctx)
 }
 
 // untilStopped serves signals until one asks for the end, or the node cannot go on. That ends serving, by leave.
