@@ -44,7 +44,7 @@ func footprint(b *testing.B, when string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(resident(b)/(1<<20), "resident-MiB-"+when)
+	b.ReportMetric(resident(b, os.Getpid())/(1<<20), "resident-MiB-"+when)
 	b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines-"+when)
 	b.ReportMetric(float64(len(open)), "descriptors-"+when)
 }

@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -138,10 +139,10 @@ func median(samples []time.Duration) time.Duration {
 	return samples[len(samples)/2]
 }
 
-// resident is this process's resident size in bytes.
-func resident(b *testing.B) float64 {
+// resident is the resident size of a process in bytes.
+func resident(b *testing.B, pid int) float64 {
 	b.Helper()
-	raw, err := os.ReadFile("/proc/self/status")
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		b.Fatal(err)
 	}
