@@ -86,6 +86,7 @@ type Action struct {
 	RetryRules RetryRules      // zero: every failure is retried unless it is final
 	Idempotent bool            // may be run again when a crash leaves unknown whether it ran
 	Parameters json.RawMessage // JSON Schema 2020-12 that parameters must match; empty: any object
+	Webhook    *Webhook        // who is told of its outcomes by HTTP, where the submission says nothing else; nil: as the node says
 }
 
 // Submission is one request to run an action. Only Action is required.

@@ -49,6 +49,9 @@ type Config struct {
 	// PeersListen is the address at which the other nodes of a shared store reach this one, as host:port on a loopback
 	// address. The default is a free port of 127.0.0.1. With "off" it does not listen.
 	PeersListen string
+	// Webhooks says which addresses the node may call to tell of outcomes by HTTP, and by which secrets the calls are signed; default:
+	// public addresses by https.
+	Webhooks node.Webhooks
 	// ShutdownTimeout is how long Stop waits for running work; default 30 s.
 	ShutdownTimeout time.Duration
 }
@@ -64,17 +67,21 @@ func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
 		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
-		Peers: peers.Settings{Listen: cfg.PeersListen}, Worker: node.Worker{ShutdownTimeout: cfg.ShutdownTimeout}, Handlers: map[string]messages.Handler{},
+		Webhooks: cfg.Webhooks, Peers: peers.Settings{Listen: cfg.PeersListen}, Worker: node.Worker{ShutdownTimeout: cfg.ShutdownTimeout}, Handlers: map[string]messages.Handler{},
 		Workers: map[messages.Runtime]int{runtime.All().Handlers().Name: cfg.Workers},
 	}
 	for _, a := range actions {
 		if a.Handler == nil {
 			return nil, fmt.Errorf("action %q: it has no handler", a.Name)
 		}
+		hook, err := webhookOf(&a)
+		if err != nil {
+			return nil, err
+		}
 		settings.Handlers[a.Name] = a.Handler
 		settings.Actions = append(settings.Actions, messages.Action{
 			Ref: a.Name, Timeout: a.Timeout, MaxRetries: a.MaxRetries, RetriesConsented: a.MaxRetries > 0, Retry: a.Retry, RetryRules: a.RetryRules,
-			Idempotent: a.Idempotent, Parameters: a.Parameters,
+			Idempotent: a.Idempotent, Parameters: a.Parameters, Webhook: hook,
 		})
 	}
 	keeper, err := node.NewKeeper(settings)
@@ -82,6 +89,18 @@ func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 		return nil, err
 	}
 	return &Node{node: keeper}, nil
+}
+
+// webhookOf is who is told of an action's outcomes by HTTP; nil: it does not say.
+func webhookOf(a *troupe.Action) (*messages.Webhook, error) {
+	if a.Webhook == nil {
+		return nil, nil
+	}
+	made, problem := a.Webhook.Read()
+	if problem != nil {
+		return nil, fmt.Errorf("action %q: %s", a.Name, problem.Message)
+	}
+	return made, nil
 }
 
 // Start starts the node and continues the executions that an earlier run of the program left unfinished. While a shared

@@ -134,6 +134,12 @@ func (w *webhookCaller) request(ctx context.Context, c *store.WebhookCall) (*htt
 	r.Header.Set("User-Agent", w.agent)
 	r.Header.Set(webhook.HeaderID, id)
 	r.Header.Set(webhook.HeaderTimestamp, webhook.Timestamp(now))
+	if notice.Trace != "" {
+		r.Header.Set("traceparent", notice.Trace)
+	}
+	if notice.State != "" {
+		r.Header.Set("tracestate", notice.State)
+	}
 	if c.Secret != "" {
 		key, err := w.key(c.Secret)
 		if err != nil {

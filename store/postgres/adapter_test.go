@@ -121,6 +121,7 @@ func TestSubmitTx(t *testing.T) {
 	require.NoError(t, err)
 	first, second := noop(60), noop(2)
 	second[1].Session, second[1].Affinity, second[1].Labels = "s", messages.AffinityStrict, map[string]string{"a": "b"}
+	second[0].Webhook = &messages.Webhook{URL: "https://hooks.example/"}
 	for _, commit := range []bool{false, true} {
 		tx, err := c.Begin(t.Context())
 		require.NoError(t, err)
@@ -147,6 +148,15 @@ func TestSubmitTx(t *testing.T) {
 	listed, err := s.List(t.Context(), store.Filter{Labels: [][2]string{{"a", "b"}}})
 	require.NoError(t, err)
 	require.Len(t, listed.Executions, 1)
+	hook, err := s.Webhook(t.Context(), second[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, messages.WebhookWaiting, hook.State)
+	results, err := s.Apply(t.Context(), []store.Change{&store.Cancel{ID: second[0].ID, By: "test"}})
+	require.NoError(t, err)
+	require.Equal(t, store.Applied, results[0].Verdict)
+	hook, err = s.Webhook(t.Context(), second[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, messages.WebhookDue, hook.State)
 }
 
 // TestGroupedCalls checks that callers share transactions, and that the conflict of one caller does not affect others.
