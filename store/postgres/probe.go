@@ -188,6 +188,9 @@ func (p *prober) notices(ctx context.Context) error {
 // webhooks counts what is not told by HTTP. A schema of an older version has none.
 func (p *prober) webhooks(ctx context.Context) error {
 	var has bool
+	if p.report.Schema == 0 {
+		return nil
+	}
 	if err := p.conn.QueryRow(ctx, "SELECT to_regclass('webhook') IS NOT NULL").Scan(&has); err != nil || !has {
 		return err
 	}

@@ -46,6 +46,7 @@ func TestTablesAreStoredForWhatChangesInThem(t *testing.T) {
 		"lane":          {"fillfactor": 80, vacuum: 0.01, delay: 0},
 		"session":       {"fillfactor": 70, vacuum: 0.01},
 		"rollup":        {"fillfactor": 70},
+		"webhook":       {"fillfactor": 70, vacuum: 0.01, delay: 0},
 		"node":          {"fillfactor": 50, vacuum: 0.01},
 		"worker":        {"fillfactor": 50, vacuum: 0.01},
 		"outbox":        {"toast_tuple_target": 8160, vacuum: 0, "autovacuum_vacuum_threshold": 500, "autovacuum_vacuum_insert_threshold": -1, delay: 0},

@@ -109,8 +109,8 @@ func testWebhookOutcomes(t *testing.T, k *kit) {
 			k.start(t, e)
 			k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: crashed()})
 		}, messages.WebhookDue},
-		"in a session": {nil, func(e messages.Execution) {
-			e = k.submit(t, ask(inSession("s", messages.AffinityStrict), hooked("https://h.example/")))[0]
+		"in a session": {nil, func(messages.Execution) {
+			e := k.submit(t, ask(inSession("s", messages.AffinityStrict), hooked("https://h.example/")))[0]
 			k.start(t, e)
 			k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: completed()})
 			require.Equal(t, messages.WebhookDue, k.hook(t, e.ID).State)

@@ -16,7 +16,7 @@ CREATE TABLE webhook (
     code        integer  NOT NULL DEFAULT 0,
     error       text,
     ended_at    timestamptz
-);
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX webhook_due ON webhook (destination, next_at) WHERE state = 2;
 CREATE INDEX webhook_open ON webhook (state, since, id) WHERE state IN (2, 4);
 COMMENT ON TABLE webhook IS 'Who is told of an outcome by HTTP: one row for each execution with a webhook. It is deleted with its execution.';
