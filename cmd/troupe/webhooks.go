@@ -48,13 +48,13 @@ func (w webhookCalls) showAll(v any, hooks []form.WebhookView, now time.Time) er
 func webhookText(h *form.WebhookView) string {
 	text := h.URL + ", " + h.State.String()
 	if h.Tries > 0 {
-		text += fmt.Sprintf(" after %d tries", h.Tries)
+		text += fmt.Sprintf(", tries: %d", h.Tries)
 	}
 	if h.Error != "" {
-		text += ": " + h.Error
+		text += ", " + h.Error
 	}
 	if !h.NextAt.IsZero() && h.Tries > 0 {
-		text += "; next at " + clock(h.NextAt)
+		text += ", next at " + clock(h.NextAt)
 	}
 	return text
 }

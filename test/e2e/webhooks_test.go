@@ -148,7 +148,7 @@ func TestAnOutcomeIsToldByHTTP(t *testing.T) {
 		other := n.runs(t, "core.echo", object{"message": "hi"}, object{"webhook": object{"url": v.URL, "on": []string{"failed"}}})
 		n.hooked(t, other.text("id"), "passed")
 		require.Len(t, v.got(), 1, "that outcome was not asked for")
-		require.Contains(t, n.prints(t, "get", e.text("id")), "told after 1 tries")
+		require.Contains(t, n.prints(t, "get", e.text("id")), "told, tries: 1")
 		n.hidesTheSecret(t, e.text("id"))
 	})
 }
