@@ -28,8 +28,9 @@ func TestQuickReference(t *testing.T) {
 	require.GreaterOrEqual(t, len(blocks), 15)
 	h := newHouse(t)
 	chain := fillStore(t, h)
-	require.Eventually(t, func() bool { // heartbeats, transitions and notices are written with a delay
-		return h.count(t, "SELECT count(*) FROM healthy_workers") > 0 && h.count(t, "SELECT count(*) FROM worker_event") > 0
+	require.Eventually(t, func() bool { // heartbeats, transitions and the journal are written with a delay
+		return h.count(t, "SELECT count(*) FROM healthy_workers") > 0 && h.count(t, "SELECT count(*) FROM worker_event") > 0 &&
+			h.count(t, "SELECT count(*) FROM journal") > 0
 	}, 30*time.Second, 50*time.Millisecond)
 	for _, b := range blocks {
 		query := strings.ReplaceAll(b[1], ":'id'", "'"+chain.String()+"'")
