@@ -189,7 +189,11 @@ func TestAHostileTopicIsNamed(t *testing.T) {
 			status = http.StatusBadRequest
 		}
 		require.Equal(t, status, w.Code, "%s: %s", topics, w.Body)
-		require.Contains(t, read[form.ErrorBody](t, w, status).Error.Message, want, topics)
+		got := read[form.ErrorBody](t, w, status).Error
+		require.Contains(t, got.Message, want, topics)
+		if strings.HasPrefix(want, "topic ") {
+			require.Contains(t, strings.Split(topics, ","), got.Details.(map[string]any)["topic"])
+		}
 	}
 	require.Equal(t, http.StatusBadRequest, ask(t, h, "GET", "/api/v1/stream?follow=1", "").Code)
 	require.Equal(t, http.StatusUnprocessableEntity, ask(t, h, "GET", "/api/v1/stream", "").Code)

@@ -78,7 +78,9 @@ func ofTopic(name string, err error) error {
 	if !errors.As(err, &p) {
 		return err
 	}
-	return messages.Problemf(messages.CodeInvalidTopic, "topic %q: %s", clip(name), p.Message)
+	wrong := messages.Problemf(messages.CodeInvalidTopic, "topic %q: %s", clip(name), p.Message)
+	wrong.Details = map[string]any{"topic": name} // so that a program can leave it out
+	return wrong
 }
 
 func (s *server) topic(name string) (hub.Topic, error) {
