@@ -20,9 +20,10 @@ var dist embed.FS
 const Path = "/console/"
 
 // Policy is the Content-Security-Policy of the page. It runs only its own files, and calls only its own node. Svelte makes
-// the nodes of its templates by the policy svelte-trusted-html; no other text becomes HTML.
+// the nodes of its templates by the policy svelte-trusted-html; no other text becomes HTML. By the policy troupe-worker, the address of
+// the worker that holds the live stream becomes a script, and no other one.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types svelte-trusted-html"
+	"base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types svelte-trusted-html troupe-worker"
 
 // file is one file of the console as it is sent.
 type file struct {
@@ -106,8 +107,10 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}
-	if name == page {
+	if name == page || f.kind == kindOf("a.js") { // a worker has the policy of its own file
 		h.Set("Content-Security-Policy", Policy)
+	}
+	if name == page {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	}
 	body := f.body

@@ -38,6 +38,22 @@ func TestEveryPlaceIsThePage(t *testing.T) {
 	require.NotRegexp(t, `(?i)<style|<script>|style="|\son[a-z]+=|https?://`, page)
 }
 
+// The worker of the live stream runs under the same policy, which names it: no other address becomes a script.
+func TestTheWorkerHasThePolicyToo(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for name := range files() {
+		if !strings.HasSuffix(name, ".js") {
+			continue
+		}
+		found++
+		require.Equal(t, Policy, get(t, Path+name, "").Header().Get("Content-Security-Policy"), name)
+	}
+	require.Equal(t, 2, found, "the page's script and the worker's")
+	require.Contains(t, Policy, "trusted-types svelte-trusted-html troupe-worker")
+	require.Contains(t, Policy, "worker-src 'self'")
+}
+
 // A file's name has its content's hash, so it is kept for ever, and one that is gone is never answered with the page.
 func TestFilesAreKeptByTheirNames(t *testing.T) {
 	t.Parallel()

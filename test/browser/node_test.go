@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,8 @@ const patience = 40 * time.Second
 // node is one running troupe on an embedded store.
 type node struct {
 	url, dir, token string
-	args            []string
+	name, program   string // empty: n1, and the binary under test
+	args, env       []string
 	cmd             *exec.Cmd
 	done            chan struct{}
 }
@@ -68,8 +70,9 @@ func (n *node) begin() error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	n.cmd = exec.Command(binary, append([]string{"node", "--name", "n1", "--log-format", "json", "--data", filepath.Join(n.dir, "data")}, n.args...)...)
+	n.cmd = exec.Command(cmp.Or(n.program, binary), append([]string{"node", "--name", cmp.Or(n.name, "n1"), "--log-format", "json", "--data", filepath.Join(n.dir, "data")}, n.args...)...)
 	n.cmd.Env = append(os.Environ(), "HOME="+n.dir)
+	n.cmd.Env = append(n.cmd.Env, n.env...)
 	n.cmd.Stdout, n.cmd.Stderr = out, out
 	if err := n.cmd.Start(); err != nil {
 		return err

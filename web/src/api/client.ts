@@ -19,6 +19,9 @@ export function onDenied(tell: () => void): () => void {
   return () => denied.delete(tell)
 }
 
+/** Says that the node asks for a token. */
+export function deny(): void { for (const tell of denied) tell() }
+
 /** The store's time now, as this browser can tell it. */
 export function now(): number { return Date.now() + ahead }
 
@@ -44,7 +47,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
   readClock(answer.headers.get('Troupe-Time'))
   if (answer.ok) return answer
   const problem = await problemOf(answer)
-  if (problem.status === 401 && !ask.quiet) for (const tell of denied) tell()
+  if (problem.status === 401 && !ask.quiet) deny()
   throw problem
 }
 

@@ -1,16 +1,17 @@
-// Asks the node again and again while somebody looks. Each answer has its time, so that a page can say how old it is.
+// Follows what the node says while somebody looks, or asks again and again where that cannot be followed. Each answer has its time, so that a page can say how old it is.
 import { untrack } from 'svelte'
-import { get, now, type Problem } from '../api/client'
+import { get, now, Problem } from '../api/client'
+import { backOff } from '../live/backoff'
+import { topicOf } from '../live/topics'
+import { live } from './live.svelte'
 
 /** The time, once a second while the page is visible. */
 let second = $state(now())
 setInterval(() => { if (!document.hidden) second = now() }, 1000)
 export const ticker = { get now(): number { return Math.max(second, now() - 1000) } }
 
-/** The wait before the next try after n failures: 1 to 30 s, with jitter. */
-export function backOff(failures: number, random = Math.random()): number {
-  return Math.min(1000 * 2 ** Math.min(failures - 1, 5), 30_000) * (0.75 + random / 4)
-}
+/** The code of the problem that the page's banner tells already. */
+export const lost = 'stream_lost'
 
 export class Poll<T> {
   data = $state.raw<T | undefined>(undefined)
@@ -28,8 +29,35 @@ export class Poll<T> {
       const paused = this.paused
       if (wanted !== asked) [this.data, this.problem, this.at, asked] = [undefined, undefined, 0, wanted]
       if (wanted === undefined || paused) return
-      return untrack(() => this.loop(wanted, every, rest))
+      const topic = live.refused || this.refused === wanted ? undefined : topicOf(wanted)
+      return untrack(() => (topic ? this.follow(wanted, topic) : this.loop(wanted, every, rest)))
     })
+  }
+
+  /** The path that cannot be followed, though others can. */
+  private refused = $state<string | undefined>()
+
+  private follow(path: string, topic: string): () => void {
+    const stop = new AbortController()
+    this.again = () => {
+      const at = now()
+      get<T>(path, { signal: stop.signal }).then(
+        (data) => { if (!stop.signal.aborted) [this.data, this.problem, this.at] = [data, undefined, at] },
+        (error: unknown) => { if (!stop.signal.aborted) this.problem = error as Problem })
+      live.retry()
+    }
+    const leave = live.follow(topic, {
+      told: ({ at, doc, wrong }) => {
+        if (wrong && wrong.status >= 400 && wrong.status < 500) this.refused = path
+        else if (wrong) this.problem = new Problem(wrong.status, wrong.code, wrong.message)
+        else [this.data, this.problem, this.at] = [doc === undefined ? this.data : doc as T, undefined, at]
+      },
+      lost: () => { this.problem = new Problem(0, lost, 'the stream of what happens was lost') },
+    })
+    return () => {
+      stop.abort()
+      leave()
+    }
   }
 
   private loop(path: string, every: number, rest: (data: T) => boolean): () => void {

@@ -1,6 +1,7 @@
 // Who the page's user is to the node, and what the page says to him.
 import { command, get, login, onDenied, Problem } from '../api/client'
 import type { Me, Scope } from '../api/types'
+import { live } from './live.svelte'
 
 let denied = $state(false)
 let entries = $state(0)
@@ -27,12 +28,14 @@ export const session = {
     await login(token)
     denied = false
     entries++
+    live.renew()
     await ask()
   },
   async leave(): Promise<void> {
     await command('api/v1/logout').catch(() => undefined) // 204 has no JSON
     me = undefined
     denied = true
+    live.renew()
   },
 }
 

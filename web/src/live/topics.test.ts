@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { backOff } from './backoff'
+import { streamOf, topicOf } from './topics'
+
+test.each([
+  ['api/v1/overview', 'counters'],
+  ['api/v1/executions', 'list'],
+  ['api/v1/executions?status=failed,timed_out&limit=8', 'list:status=failed%2Ctimed_out&limit=8'],
+  ['api/v1/executions?label=a%3Db%2Cc', 'list:label=a%3Db%2Cc'],
+  ['api/v1/journal?limit=12', 'journal:limit=12'],
+  ['api/v1/workers?pool=go', 'fleet:pool=go'],
+  ['api/v1/executions?cursor=x', undefined],
+  ['api/v1/executions?pool=a&cursor=x', undefined],
+  ['api/v1/executions/01a1', undefined],
+  ['api/v1/actions', undefined],
+  ['toString', undefined],
+])('%s', (path, want) => {
+  expect(topicOf(path)).toBe(want)
+})
+
+test('a stream of topics', () => {
+  expect(streamOf(['counters', 'list:status=a%2Cb'])).toBe('api/v1/stream?topics=counters%2Clist%3Astatus%3Da%252Cb')
+})
+
+test.each([[1, 0, 750], [1, 1, 1000], [2, 1, 2000], [5, 1, 16_000], [6, 1, 30_000], [99, 1, 30_000], [99, 0, 22_500]])('after %i failures', (failures, random, want) => {
+  expect(backOff(failures, random)).toBe(want)
+})

@@ -1,0 +1,24 @@
+// Which questions to the API can be followed, and as which topic.
+
+const names: Record<string, string | undefined> = {
+  __proto__: null as never,
+  'api/v1/overview': 'counters', 'api/v1/executions': 'list', 'api/v1/journal': 'journal',
+  'api/v1/pools': 'pools', 'api/v1/nodes': 'nodes', 'api/v1/workers': 'fleet',
+}
+
+/** The topic of a question; undefined: it is asked again and again instead. */
+export function topicOf(path: string): string | undefined {
+  const mark = path.indexOf('?')
+  const name = names[mark < 0 ? path : path.slice(0, mark)]
+  const query = mark < 0 ? '' : path.slice(mark + 1)
+  if (!name || /(^|&)cursor=/.test(query)) return undefined
+  return query ? `${name}:${query.replaceAll(',', '%2C')}` : name
+}
+
+/** How many topics one stream may have. */
+export const topicsMax = 32
+
+/** The path of a stream of topics. */
+export function streamOf(topics: readonly string[]): string {
+  return `api/v1/stream?topics=${encodeURIComponent(topics.join(','))}`
+}

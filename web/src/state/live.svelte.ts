@@ -1,0 +1,121 @@
+// What the page follows. One stream serves all tabs of the browser, in a shared worker; where there is none, each visible tab has one.
+import { deny, root } from '../api/client'
+import { Follower, type Said, type Standing, type Told } from '../live/follower'
+import { opener } from '../live/world'
+import address from '../live/worker?sharedworker&url'
+
+interface Handler { told: (told: Extract<Told, { kind: 'topic' }>) => void; lost: () => void }
+
+/** A hidden tab follows nothing after this time. */
+const hiddenMax = 30_000
+const speakEvery = 10_000
+
+let standing = $state.raw<Standing>({ state: 'idle', since: 0, again: 0, refused: false, build: '', message: '' })
+let first = $state('')
+const handlers = new Map<string, Set<Handler>>()
+const latest = new Map<string, Extract<Told, { kind: 'topic' }>>()
+let speak: ((said: Said) => void) | undefined
+let left = false // hidden for so long that nothing is followed
+let leaving = 0
+
+function hear(told: Told): void {
+  if (told.kind === 'standing') {
+    standing = told.standing
+    first ||= standing.build
+    if (standing.state === 'denied' && !standing.refused) deny()
+    if (standing.state === 'lost') for (const set of handlers.values()) for (const h of set) h.lost()
+    return
+  }
+  const set = handlers.get(told.topic)
+  if (!set) return
+  const before = latest.get(told.topic)
+  latest.set(told.topic, { ...told, doc: told.doc ?? before?.doc })
+  for (const h of set) h.told(told)
+}
+
+function inPage(): (said: Said) => void {
+  const follower = new Follower({ open: opener(root), now: Date.now, random: Math.random })
+  return (said) => follower.hear(hear, said)
+}
+
+function inWorker(): (said: Said) => void {
+  try {
+    const worker = new SharedWorker(allowed(address), { type: 'module', name: 'troupe-live' })
+    worker.port.onmessage = (message: MessageEvent<Told>) => hear(message.data)
+    worker.onerror = () => { // it does not start here
+      speak = inPage()
+      say()
+    }
+    return (said) => worker.port.postMessage(said)
+  } catch {
+    return inPage()
+  }
+}
+
+interface Types { createPolicy: (name: string, rules: { createScriptURL: (url: string) => string }) => { createScriptURL: (url: string) => unknown } }
+
+/** The worker's address, as the page's policy wants it: no other one can become a script. */
+function allowed(url: string): string {
+  const types = (globalThis as { trustedTypes?: Types }).trustedTypes
+  if (!types) return url
+  const policy = types.createPolicy('troupe-worker', {
+    createScriptURL: (wanted) => {
+      if (wanted !== address) throw new TypeError('only the worker of the console is a script')
+      return wanted
+    },
+  })
+  return policy.createScriptURL(url) as string
+}
+
+function say(more: { retry?: boolean } = {}): void {
+  if (handlers.size === 0 && !speak) return
+  speak ??= 'SharedWorker' in globalThis ? inWorker() : inPage()
+  speak({ topics: left ? [] : [...handlers.keys()], ...more })
+}
+
+let due = false
+/** Says what is wanted, once for all that a page begins and ends with at a time. */
+function changed(): void {
+  if (due) return
+  due = true
+  queueMicrotask(() => { due = false; say() })
+}
+
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(leaving)
+  if (document.hidden) {
+    leaving = setTimeout(() => { left = true; say() }, hiddenMax)
+    return
+  }
+  left = false
+  say()
+})
+addEventListener('pagehide', () => speak?.({ bye: true }))
+addEventListener('pageshow', (event) => { if (event.persisted) say() })
+setInterval(() => say(), speakEvery)
+
+export const live = {
+  get standing(): Standing { return standing },
+  get refused(): boolean { return standing.refused },
+  /** Another program than at first answers: the page may be an old one. */
+  get other(): boolean { return first !== '' && standing.build !== first },
+  /** Opens the stream anew: the browser has another login, or none any more. */
+  renew(): void { if (speak) say({ retry: true }) },
+  retry(): void { if (standing.state === 'lost' || standing.state === 'denied') say({ retry: true }) },
+  /** Follows a topic until the returned function is called. */
+  follow(topic: string, handler: Handler): () => void {
+    const set = handlers.get(topic) ?? new Set()
+    handlers.set(topic, set.add(handler))
+    const known = latest.get(topic)
+    if (known) handler.told(known)
+    if (standing.state === 'lost') handler.lost()
+    changed()
+    return () => {
+      set.delete(handler)
+      if (set.size > 0) return
+      handlers.delete(topic)
+      latest.delete(topic)
+      changed()
+    }
+  },
+}
