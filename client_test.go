@@ -72,10 +72,12 @@ func TestClientRunsWhatItSubmits(t *testing.T) {
 	c, ctx := serve(t), t.Context()
 	s := named("Ada")
 	s.Session, s.Affinity, s.Timeout, s.IdempotencyKey = "s/1", troupe.Hint, 90*time.Second, "key"
+	s.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=1"
 	e, err := c.Call(ctx, s)
 	require.NoError(t, err)
 	require.Equal(t, []any{troupe.Completed, "s/1", troupe.Hint, 90 * time.Second}, []any{e.Status, e.Session, e.Affinity, e.Timeout})
 	require.JSONEq(t, `{"greeting":"hello, Ada"}`, string(e.Result))
+	require.Equal(t, s.Trace, e.Trace)
 	again, err := c.Submit(ctx, s)
 	require.NoError(t, err)
 	require.Equal(t, e.ID, again.ID)
@@ -86,7 +88,9 @@ func TestClientRunsWhatItSubmits(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, session.Worker.IsZero())
 
-	list, err := c.SubmitAll(ctx, []troupe.Submission{named("x"), named("fail")})
+	failing := named("fail")
+	failing.Trace = s.Trace
+	list, err := c.SubmitAll(ctx, []troupe.Submission{named("x"), failing})
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	failed, err := c.Wait(ctx, list[1].ID)
@@ -99,6 +103,7 @@ func TestClientRunsWhatItSubmits(t *testing.T) {
 	retried, err := c.Retry(ctx, failed.ID)
 	require.NoError(t, err)
 	require.Equal(t, failed.ID, retried.Original)
+	require.Equal(t, s.Trace, retried.Trace, "a retry by hand belongs to the same trace")
 }
 
 // The end of the caller's time is no error of Wait.

@@ -102,7 +102,7 @@ func (w *webhookCaller) call(ctx context.Context, c *store.WebhookCall) webhook.
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		w.logger.Debug("webhook got no answer", "execution", c.Execution, "error", withoutURL(err))
+		w.logger.Debug("webhook got no answer", append(c.Of.LogFields(), "error", withoutURL(err))...)
 		return webhook.Answer{Failure: failureOf(err)}
 	}
 	defer response.Body.Close()                                            // its status is what counts

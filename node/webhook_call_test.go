@@ -59,6 +59,22 @@ func TestANameThatLeadsInsideIsNotDialled(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
+// A call carries the trace of its execution, where there is one.
+func TestACallContinuesTheTrace(t *testing.T) {
+	t.Parallel()
+	const traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	got := make(chan http.Header, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+	defer server.Close()
+	for trace, want := range map[string][2]string{"": {}, traced: {traced, ""}, traced + " a=1": {traced, "a=1"}} {
+		c := hookAt(server.URL)
+		c.Of.Trace = trace
+		require.Equal(t, 200, callerOf(t, "http://127.0.0.1").call(t.Context(), c).Code)
+		header := <-got
+		require.Equal(t, want, [2]string{header.Get("traceparent"), header.Get("tracestate")})
+	}
+}
+
 func TestWhatBecomesOfACall(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

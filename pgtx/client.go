@@ -111,7 +111,7 @@ func (c *Client) submission(r *submit.Request) store.Submission {
 	s := store.Submission{
 		ID: messages.NewExecutionID(), Action: r.ActionRef, Parameters: r.Parameters, Session: r.Session,
 		Affinity:       messages.Affinity(r.Affinity),
-		IdempotencyKey: r.IdempotencyKey, MaxRetries: r.MaxRetries, Labels: r.Labels, CreatedBy: c.by,
+		IdempotencyKey: r.IdempotencyKey, MaxRetries: r.MaxRetries, Labels: r.Labels, CreatedBy: c.by, Trace: submit.ParseTrace(r.Trace),
 	}
 	if len(s.Parameters) == 0 || bytes.Equal(s.Parameters, []byte("null")) {
 		s.Parameters = json.RawMessage("{}")

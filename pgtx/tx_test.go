@@ -195,7 +195,7 @@ func TestSubmitInATransaction(t *testing.T) {
 		for want, s := range map[string]troupe.Submission{
 			"action_not_found":   {Action: "demo.nothing"},
 			"invalid_parameters": {Action: "demo.greet", Parameters: map[string]int{"name": 7}},
-			"invalid_request":    {Action: "demo.greet", Session: "a\x00b"},
+			"invalid_request":    {Action: "demo.greet", Trace: "00-x"},
 		} {
 			_, err := submit(tx, s)
 			require.Equal(t, want, code(t, err), name)
@@ -203,6 +203,7 @@ func TestSubmitInATransaction(t *testing.T) {
 		keyed := hello(name)
 		keyed.IdempotencyKey, keyed.Timeout, keyed.Labels = "key of "+name, 90*time.Second, map[string]string{"a": `\x41`}
 		keyed.RunAt = time.Now().Add(time.Nanosecond)
+		keyed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=1"
 		first, err := submit(tx, keyed)
 		require.NoError(t, err)
 		again, err := submit(tx, keyed)
@@ -213,6 +214,7 @@ func TestSubmitInATransaction(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, troupe.Completed, e.Status)
 		require.Equal(t, keyed.Labels, e.Labels)
+		require.Equal(t, keyed.Trace, e.Trace)
 		require.Equal(t, 90*time.Second, e.Timeout)
 		tx = begin()
 		again, err = submit(tx, keyed)
