@@ -78,6 +78,7 @@ func TestACallContinuesTheTrace(t *testing.T) {
 func TestWhatBecomesOfACall(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then does a server see that its caller has gone
 		switch r.URL.Path {
 		case "/later":
 			w.Header().Set("Retry-After", "7")
@@ -87,6 +88,8 @@ func TestWhatBecomesOfACall(t *testing.T) {
 			if err == nil {
 				_ = c.Close()
 			}
+		case "/hangs":
+			<-r.Context().Done()
 		case "/endless":
 			for r.Context().Err() == nil {
 				if _, err := io.WriteString(w, "more of what nobody reads, and more, and more, and more"); err != nil {
@@ -102,6 +105,9 @@ func TestWhatBecomesOfACall(t *testing.T) {
 	require.Equal(t, webhook.Answer{Code: 503, RetryAfter: "7"}, call("/later"))
 	require.Equal(t, webhook.Answer{Failure: "the connection broke off without an answer"}, call("/drops"))
 	require.Equal(t, 200, call("/endless").Code, "no more of an answer is read than is needed")
+	brief, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	require.Equal(t, webhook.Answer{Failure: "no answer within 10s"}, caller.call(brief, hookAt(server.URL+"/hangs")))
 	unsigned := hookAt(server.URL)
 	unsigned.Secret = "billing"
 	require.Equal(t, "not signed, so not sent: no such secret", caller.call(t.Context(), unsigned).Failure)

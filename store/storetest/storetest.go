@@ -99,6 +99,7 @@ var suite = []named{
 	{"webhooks of every outcome", testWebhookOutcomes},
 	{"webhooks of retries", testWebhookRetries},
 	{"webhooks are taken by destination", testWebhookTaking},
+	{"webhooks of many takers", testWebhookRaces},
 	{"webhooks with long results", testWebhookLong},
 	{"webhooks that are given up", testWebhooksGivenUp},
 	{"webhooks of what was purged", testWebhooksPurged},

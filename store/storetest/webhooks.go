@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -213,6 +214,59 @@ func testWebhookTaking(t *testing.T, k *kit) {
 	require.Len(t, calls, 3)
 	require.Eventually(t, func() bool { return len(k.takeHooks(t, names[2], 3, time.Hour)) == 3 }, 10*time.Second, 5*time.Millisecond,
 		"who took them has gone")
+}
+
+// testWebhookRaces checks that of many takers at once each row has one, also of rows that were reported as due again meanwhile.
+func testWebhookRaces(t *testing.T, k *kit) {
+	const rows, takers, tries = 60, 8, 3
+	k.endHooked(t, "https://h.example/", rows)
+	var mu sync.Mutex
+	taken := map[string]int{}
+	done := 0
+	var group sync.WaitGroup
+	for range takers {
+		group.Go(func() {
+			for idle := 0; idle < 200; {
+				calls, err := k.TakeWebhooks(t.Context(), []store.WebhookTake{{Destination: "h.example:443", Limit: 5}}, time.Hour)
+				if err != nil {
+					t.Errorf("take: %v", err)
+					return
+				}
+				var reports []store.WebhookReport
+				mu.Lock()
+				for _, c := range calls {
+					taken[fmt.Sprint(c.Execution, c.Claim)]++
+					r := store.WebhookReport{Execution: c.Execution, Claim: c.Claim, State: messages.WebhookDue, Tries: c.Tries + 1}
+					if r.Tries == tries {
+						r.State = messages.WebhookTold
+						done++
+					}
+					reports = append(reports, r)
+				}
+				all := done == rows
+				mu.Unlock()
+				if err := k.ReportWebhooks(t.Context(), reports); err != nil {
+					t.Errorf("report: %v", err)
+					return
+				}
+				if idle++; len(calls) > 0 {
+					idle = 0
+				}
+				if all {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, rows, done)
+	require.Len(t, taken, rows*tries)
+	for claim, n := range taken {
+		require.Equal(t, 1, n, claim)
+	}
+	counts, err := k.CountWebhooks(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, counts)
 }
 
 // testWebhookLong checks that a result that a notice does not hold is left out.
