@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
@@ -57,6 +58,8 @@ type Backend interface {
 	Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 	// Mark records a moment that somebody has named. It does not wait for the store.
 	Mark(e messages.JournalEntry)
+	// Ledger says what became of the executions that were requested in a time, and whether any is missing.
+	Ledger(ctx context.Context, from, to time.Time) (*rollup.Ledger, error)
 	// Series returns how many executions were submitted and ended over time, and how long they waited and ran.
 	Series(ctx context.Context, q rollup.Query) (*rollup.Series, error)
 

@@ -250,6 +250,10 @@ func (b *backend) Mark(e messages.JournalEntry) {
 	}
 }
 
+func (b *backend) Ledger(_ context.Context, from, to time.Time) (*rollup.Ledger, error) {
+	return rollup.NewLedger(from, to, []rollup.Requested{{Status: messages.Completed, N: 3}}, 0, 5, time.Time{}), nil
+}
+
 func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, error) {
 	s := rollup.NewSeries(q)
 	s.Add(&rollup.Row{Minute: q.From.Truncate(time.Minute).Add(time.Minute), Key: rollup.Key{Pool: "go", Status: messages.Completed}, N: 3})

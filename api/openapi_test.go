@@ -155,8 +155,8 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	require.Equal(t, []string{
 		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "ChainView", "CordonView", "CountsView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
-		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
-		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlowerAction",
+		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "Ledger", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
+		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlowerAction", "StatusCount",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
 	}, slices.Sorted(maps.Keys(d.Components.Schemas)))

@@ -25,6 +25,11 @@ func seriesRoutes() []*route {
 			{name: "points", kind: "integer", help: "At most so many points, 1 to 600; 60 where left out."}},
 			summary: "How many executions were submitted and ended over time, and how long they waited and ran.",
 			result:  rollup.Series{}, handle: (*server).series},
+		{method: "GET", path: "/api/v1/ledger", scope: ScopeRead, group: "executions", params: []param{
+			{name: "from", kind: "string", help: "From this minute on, as 2030-01-31T08:00:00Z; an hour before to where left out."},
+			{name: "to", kind: "string", help: "Up to the end of this minute; now where left out."}},
+			summary: "What became of the executions that were requested in a time, and whether any is missing.",
+			result:  rollup.Ledger{}, handle: (*server).ledger},
 	}
 }
 
@@ -53,6 +58,18 @@ func (s *server) series(c *call) error {
 		return err
 	}
 	return writeJSON(c.w, http.StatusOK, series)
+}
+
+func (s *server) ledger(c *call) error {
+	from, to, err := c.query.span(s.Now(), seriesDefault, seriesMax)
+	if err != nil {
+		return err
+	}
+	ledger, err := s.Backend.Ledger(c.r.Context(), from, to)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, ledger)
 }
 
 func seriesQuery(q query, now time.Time) (r rollup.Query, err error) {

@@ -102,6 +102,7 @@ func (in *intake) submit(ctx context.Context, executions []messages.Execution, w
 	spans.stored(executions, submitted, err)
 	if err == nil {
 		in.submissions.wake(submitted, false)
+		in.submissions.rollups.submitted(submitted)
 	}
 	return submitted, err
 }

@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"database/sql"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,4 +45,37 @@ func TestANodeCountsWhatItSubmitsAndEnds(t *testing.T) {
 	require.Equal(t, map[string]int64{"completed": n, "cancelled": 1}, sum(rollup.ByStatus, rollup.MetricEnded))
 	require.Equal(t, map[string]int64{"go": n + 1}, sum(rollup.ByPool, rollup.MetricSubmitted))
 	require.Equal(t, map[string]int64{"t.noop": n + 1}, sum(rollup.ByAction, rollup.MetricRun))
+
+	l, err := k.Backend.Ledger(t.Context(), now.Add(-time.Hour), now)
+	require.NoError(t, err)
+	require.Equal(t, []int64{n + 1, n + 1, 0}, []int64{l.Accepted, l.Counted, l.Missing}, "%v", l.Notes)
+	require.Equal(t, []rollup.StatusCount{{Status: messages.Completed, N: n}, {Status: messages.Cancelled, N: 1}}, l.Ended)
+	require.True(t, l.AddsUp && len(l.Open) == 0)
+}
+
+// An execution that a node has stored and the store has no more is missing.
+func TestALedgerNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	data, pack := t.TempDir(), goPack(t, map[string]string{"noop": ""})
+	settings := handle(map[string]messages.Handler{"noop": noop})
+	k := boot(t, data, settings, pack)
+	for range 10 {
+		k.run("t.noop", nil)
+	}
+	require.NoError(t, k.stop())
+	db, err := sql.Open("sqlite", filepath.Join(data, "troupe.db"))
+	require.NoError(t, err)
+	for _, statement := range []string{
+		"DELETE FROM execution WHERE seq IN (SELECT seq FROM execution ORDER BY seq LIMIT 3)", "DELETE FROM request WHERE seq NOT IN (SELECT seq FROM execution)",
+		"UPDATE request SET requested_at = requested_at - 600000000", "UPDATE rollup SET minute = minute - 600000000",
+	} {
+		_, err = db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	require.NoError(t, db.Close())
+	k = boot(t, data, settings, pack)
+	l, err := k.Backend.Ledger(t.Context(), time.Now().Add(-time.Hour), time.Now())
+	require.NoError(t, err)
+	require.Equal(t, []int64{7, 10, 3}, []int64{l.Accepted, l.Counted, l.Missing})
+	require.False(t, l.AddsUp)
 }

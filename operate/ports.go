@@ -21,7 +21,8 @@ import (
 
 // Config is what an Operator works with. All of it is required, but for what has a zero value that says so.
 type Config struct {
-	Name        string // of this node
+	Name        string        // of this node
+	Retains     time.Duration // how long ended executions are kept; 0: for ever
 	Incarnation messages.Incarnation
 	Logger      hclog.Logger
 
@@ -92,6 +93,7 @@ type Store interface {
 	Routers(ctx context.Context) ([]store.Router, error)
 	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 	ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
+	CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error)
 }
 
 // Pools are this node's own pools.

@@ -61,6 +61,7 @@ type Store interface {
 	Routing
 	Journal
 	Rollups
+	Ledger
 	Webhooks
 	Operations
 

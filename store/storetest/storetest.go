@@ -44,6 +44,7 @@ var suite = []named{
 	{"one retry of many callers", testRetryRaces},
 	{"retries that are refused", testRetryRefused},
 	{"rollups", testRollups},
+	{"executions counted by when they were requested", testCountRequested},
 	{"operations", testOperations},
 	{"operations are taken over", testOperationsTaken},
 	{"operations are stopped", testOperationsStopped},

@@ -208,6 +208,11 @@ func (c *calls) ReadRollups(ctx context.Context, q store.RollupQuery) (store.Rol
 	return value(ctx, c, once, func() (store.RollupPage, error) { return c.Store.ReadRollups(ctx, q) })
 }
 
+// CountRequested implements store.Store.
+func (c *calls) CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error) {
+	return value(ctx, c, once, func() (store.Counted, error) { return c.Store.CountRequested(ctx, from, to) })
+}
+
 // Resign implements store.Store.
 func (c *calls) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.Resign(ctx, inc, pools) })
