@@ -20,6 +20,8 @@ type operations struct {
 	operator *operate.Operator
 	retries  *backend
 
+	counting chan struct{} // has one entry for each count under way
+
 	mu    sync.Mutex
 	turn  int                                 // counts the rounds; only they use it
 	paces map[messages.OperationID]*bulk.Pace // of those that this node holds
@@ -28,14 +30,16 @@ type operations struct {
 var _ api.Bulk = (*operations)(nil)
 
 func newOperations(b *base, operator *operate.Operator) *operations {
-	return &operations{base: b, operator: operator, paces: map[messages.OperationID]*bulk.Pace{}}
+	return &operations{base: b, operator: operator, counting: make(chan struct{}, countsMax), paces: map[messages.OperationID]*bulk.Pace{}}
 }
 
-// Bounds of a preview: how long it may be confirmed, how long it counts, and how many executions it reads in one page.
+// Bounds of previews: how long one may be confirmed, how long it counts, how many executions it reads in one page, and how many count at
+// once.
 const (
 	previewLasts = 10 * time.Minute
 	previewTime  = 2 * time.Second
 	previewPage  = 1000
+	countsMax    = 2
 )
 
 // Preview implements api.Bulk.
@@ -59,6 +63,12 @@ func (o *operations) Preview(ctx context.Context, op store.Operation) (store.Ope
 
 // count reads what matches an operation, up to bulk.CountMax executions and previewTime. Exact is whether that was all.
 func (o *operations) count(ctx context.Context, op *store.Operation) (tally *bulk.Tally, exact bool, err error) {
+	select {
+	case o.counting <- struct{}{}:
+		defer func() { <-o.counting }()
+	case <-ctx.Done():
+		return nil, false, messages.Problemf(messages.CodeTooManyRequests, "the node counts what other operations would act on; try again")
+	}
 	tally = bulk.NewTally(bulk.Kind(op.Kind))
 	if len(op.IDs) > 0 {
 		found, errs := o.find(ctx, op.IDs)
