@@ -370,3 +370,43 @@ export interface ErrorGroups {
 }
 
 export interface Readiness { ready: boolean; waits_for?: string[]; broken_pools?: string[]; draining?: boolean; notes?: string[] }
+
+export interface Counted { value: string; n: number }
+export interface BulkSkipped { why: string; n: number }
+
+export interface BulkPreview {
+  preview: string
+  expires_at: string
+  seq_max: number
+  count: number
+  matched: number
+  exact: boolean
+  by: { status: Counted[]; action: Counted[] }
+  skipped: BulkSkipped[]
+  examples: Execution[]
+}
+
+export interface Operation {
+  id: string
+  kind: 'retry' | 'cancel'
+  filter?: Record<string, string[]>
+  ids?: number
+  seq_max: number
+  count: number
+  exact: boolean
+  by: string
+  reason?: string
+  rate: number
+  state: 'running' | 'stopping' | 'stopped' | 'done' | 'failed'
+  problem?: string
+  done: number
+  skipped: number
+  failed: number
+  skips: BulkSkipped[]
+  failures: { execution: string; error: string }[]
+  started_at: string
+  ended_at?: string
+  incarnation?: string
+}
+
+export interface OperationList { operations: Operation[]; next_cursor?: string }

@@ -21,6 +21,8 @@ const patterns: Pattern[] = [
   ['sessions', 'sessions'],
   ['dead-letters', 'dead-letters'],
   ['errors', 'errors'],
+  ['operations', 'operations'],
+  ['operation', 'operations/:id'],
   ['history', 'history'],
   ['settings', 'settings'],
 ].map(([page, path]) => ({ page: page!, parts: path!.split('/').filter(Boolean) }))

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest'
+import type { BulkPreview, Operation } from '../api/types'
+import { ended, filterOf, listOf, reason, share, typedFor, written } from './bulk'
+
+test('a filter has the chips that the node takes', () => {
+  const chips = [{ key: 'status', value: 'failed' }, { key: 'status', value: 'timed_out' }, { key: 'order', value: 'oldest' }, { key: 'odd', value: 'x', wrong: 'no' }, { key: 'label', value: 'a=b' }]
+  expect(filterOf(chips)).toEqual({ status: ['failed', 'timed_out'], label: ['a=b'] })
+  expect(filterOf([{ key: 'order', value: 'oldest' }])).toEqual({})
+  expect(written(filterOf(chips))).toBe('status=failed status=timed_out label=a=b')
+  expect(listOf(filterOf(chips))).toBe('executions?status=failed,timed_out&label=a%3Db')
+  expect(listOf(undefined)).toBeUndefined()
+})
+
+test('many are typed', () => {
+  const p = (count: number, exact = true) => ({ count, exact }) as BulkPreview
+  expect(typedFor(p(100), {})).toBeUndefined()
+  expect(typedFor(p(101), {})).toBe('101')
+  expect(typedFor(p(5, false), { pool: ['p'] })).toBe('pool=p')
+})
+
+test('progress', () => {
+  const o = (state: string, done: number, failed: number, count: number) => ({ state, done, failed, count }) as Operation
+  expect(share(o('running', 30, 10, 80))).toBe(0.5)
+  expect(share(o('running', 90, 10, 80))).toBe(1)
+  expect(share(o('running', 0, 0, 0))).toBe(0)
+  expect(share(o('done', 1, 0, 80))).toBe(1)
+  expect(['running', 'stopping', 'stopped', 'done', 'failed'].map((s) => ended(o(s, 0, 0, 0)))).toEqual([false, false, true, true, true])
+  expect(reason('ended')).toBe('have ended')
+  expect(reason('new_word')).toBe('new_word')
+})
