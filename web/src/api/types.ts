@@ -304,6 +304,24 @@ export interface JournalEntry {
 }
 export interface JournalList { entries: JournalEntry[]; next_cursor?: string }
 
+export interface StatusCount { status: Status; n: number }
+export interface Ledger {
+  from: string
+  to: string
+  until?: string
+  accepted: number
+  retries: number
+  ended: StatusCount[]
+  open: StatusCount[]
+  repeated: number
+  taken_back: number
+  state_lost: number
+  counted: number
+  missing: number
+  adds_up: boolean
+  notes?: string[]
+}
+
 export interface Finding {
   name: string
   severity: 'critical' | 'warning'

@@ -24,6 +24,7 @@ const patterns: Pattern[] = [
   ['operations', 'operations'],
   ['operation', 'operations/:id'],
   ['history', 'history'],
+  ['changes', 'changes'],
   ['settings', 'settings'],
 ].map(([page, path]) => ({ page: page!, parts: path!.split('/').filter(Boolean) }))
 
