@@ -25,7 +25,7 @@ const (
 	readTime    = 4 * time.Second  // of one reading
 	readShare   = 20               // a topic rests this many times as long as it took to read,
 	restMax     = 10 * time.Second // but no longer
-	quietMax    = 5 * time.Second  // a topic is read again though nothing that was heard of touches it
+	quietMax    = 3 * time.Second  // a topic is read again though nothing that was heard of touches it
 	keptTime    = 30 * time.Second // a topic without readers, for those who come back
 )
 
