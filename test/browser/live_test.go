@@ -63,6 +63,17 @@ func TestARowComesByItself(t *testing.T) {
 	require.Equal(t, "1", metric(t, n, "troupe_streams"))
 }
 
+// A row that no longer fits the filter stays where it is, and says what became of it.
+func TestARowThatLeavesTheFilterIsNotLeftBehind(t *testing.T) {
+	n := shared(t)
+	e := submit(t, n, "core.sleep", map[string]any{"seconds": 3}, map[string]any{"labels": map[string]any{"test": "leaves"}})
+	p := open(t, n, "/console/executions?label=test%3Dleaves&status=running")
+	p.shows("tbody", "running")
+	p.shows("tbody", "completed")
+	require.Equal(t, e.ID, p.value("document.querySelector('tbody a').title"))
+	require.NotContains(t, p.text("tbody"), "running")
+}
+
 // A node that is killed leaves the page as it was, greyed, with a banner that says how old it is. Once it is back, the page goes on
 // without a reload.
 func TestAPageGoesOnWhenItsNodeIsBack(t *testing.T) {
@@ -75,7 +86,7 @@ func TestAPageGoesOnWhenItsNodeIsBack(t *testing.T) {
 	n.kill()
 	p.shows(".lost", "The node does not answer")
 	p.shows(".lost", "ago")
-	p.shows(".lost", "Trying again")
+	p.shows(".lost", "trying again")
 	require.Equal(t, 1, p.count("table.stale"))
 	require.Equal(t, 1, p.count("tbody tr"))
 	require.Zero(t, p.count(".trouble:not(.lost)"), "it is said once")

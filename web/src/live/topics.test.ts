@@ -12,6 +12,7 @@ test.each([
   ['api/v1/executions?cursor=x', undefined],
   ['api/v1/executions?pool=a&cursor=x', undefined],
   ['api/v1/executions/01a1', undefined],
+  ['rows?a+b', 'rows:a+b'],
   ['api/v1/actions', undefined],
   ['toString', undefined],
 ])('%s', (path, want) => {

@@ -4,6 +4,7 @@ const names: Record<string, string | undefined> = {
   __proto__: null as never,
   'api/v1/overview': 'counters', 'api/v1/executions': 'list', 'api/v1/journal': 'journal',
   'api/v1/pools': 'pools', 'api/v1/nodes': 'nodes', 'api/v1/workers': 'fleet',
+  rows: 'rows', // no question of the API's: only a topic
 }
 
 /** The topic of a question; undefined: it is asked again and again instead. */

@@ -1,12 +1,27 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
-import { exported, newest, none, older, oldest, rowsMax, take } from './executions'
+import { exported, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
   requested_at: new Date(Date.parse('2026-11-25T17:00:00Z') + n * 1000).toISOString(), ...more,
 })
 const ids = (rows: Execution[]) => rows.map((e) => e.id)
+
+describe('rows that the first page lacks', () => {
+  const shown = [row(4, { status: 'running' }), row(3, { status: 'completed' }), row(2, { status: 'running' }), row(1)]
+  it.each<[string, Execution[], string[]]>([
+    ['all are there', shown, []],
+    ['one runs further below, or does not fit any more', [shown[0]!, shown[3]!], ['id-00002']],
+    ['one that has ended stays as it is', [shown[0]!, shown[2]!, shown[3]!], []],
+    ['none is there', [], ['id-00004', 'id-00002', 'id-00001']],
+  ])('%s', (_, page, want) => expect(strayed({ ...none, shown }, page)).toEqual(want))
+  it('is bounded', () => expect(strayed({ ...none, shown: Array.from({ length: 500 }, (_, i) => row(i)) }, [])).toHaveLength(strayedMax))
+  it('are changed in place', () => {
+    const next = renewed({ ...none, shown }, [row(2, { status: 'failed' }), row(9)])
+    expect(next.shown.map((e) => e.status)).toEqual(['running', 'completed', 'failed', 'requested'])
+  })
+})
 
 describe('newest', () => {
   const begun = newest(none, [row(2), row(1)], 'c')

@@ -1,6 +1,6 @@
 // What the list of executions holds. Rows never jump: what is newer waits until somebody asks for it.
 import type { Execution } from '../api/types'
-import { statuses } from '../ui/status'
+import { ended, statuses } from '../ui/status'
 import type { Key } from '../state/filters'
 
 const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
@@ -54,6 +54,21 @@ export function newest(rows: Rows, page: Execution[], cursor: string | undefined
     newer,
     gap: newer.length === page.length && cursor !== undefined,
   }
+}
+
+/** How many rows are followed one by one. */
+export const strayedMax = 200
+
+/** Ids of rows that go on and that the first page does not have: they are further below, or no longer what the filter wants. */
+export function strayed(rows: Rows, page: readonly Execution[]): string[] {
+  const there = new Set(page.map((e) => e.id))
+  return rows.shown.filter((e) => !ended(e.status) && !there.has(e.id)).slice(0, strayedMax).map((e) => e.id)
+}
+
+/** Changes rows in place. */
+export function renewed(rows: Rows, list: readonly Execution[]): Rows {
+  const fresh = new Map(list.map((e) => [e.id, e]))
+  return { ...rows, shown: rows.shown.map((e) => fresh.get(e.id) ?? e) }
 }
 
 /** Takes the first page of a list with the oldest first: what is new stands at its end. */
