@@ -42,8 +42,7 @@ type StatusCount struct {
 }
 
 // NewLedger puts a ledger together. In are the executions of the time, around the number of those that were requested shortly before and
-// behind it, and
-// counted the nodes' number of submissions. Kept is from when on no execution was deleted that has ended; zero: none is ever.
+// behind it, and counted the nodes' number of submissions. Kept is from when on no execution was deleted that has ended; zero: none is ever.
 func NewLedger(from, to time.Time, in []Requested, around, counted int64, kept time.Time) *Ledger {
 	l := &Ledger{From: from, To: to, Ended: []StatusCount{}, Open: []StatusCount{}, Counted: counted}
 	for _, s := range in {
