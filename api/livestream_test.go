@@ -106,7 +106,9 @@ func TestALiveStream(t *testing.T) {
 		if seen[e.kind] = true; e.kind == "notice" || e.kind == "alive" {
 			return false
 		}
-		valid(t, raw, rt, d.Paths[rt.path]["get"], &httptest.ResponseRecorder{Code: 200, Body: bytes.NewBufferString(e.data), HeaderMap: http.Header{}})
+		answer := httptest.NewRecorder()
+		answer.Body = bytes.NewBufferString(e.data)
+		valid(t, raw, rt, d.Paths[rt.path]["get"], answer)
 		if e.id != "" {
 			last = e.id
 		}
