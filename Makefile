@@ -212,4 +212,4 @@ need-run: need-go
 need-cluster: need-run
 	@tools/need --served postgres rabbitmq
 need-test: need-go
-	@tools/need cc python3 node ps ip faketime promtool prometheus postgres rabbitmq chromium
+	@tools/need cc python3 node ps ip promtool prometheus postgres rabbitmq chromium

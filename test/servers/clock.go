@@ -1,26 +1,43 @@
 package servers
 
 import (
+	_ "embed"
+	"encoding/binary"
 	"fmt"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"time"
 )
 
-// clockFile says how far the server's clock is from the machine's.
-const clockFile = "clock"
+// The files of a server whose clock can be set: how many nanoseconds it is ahead of the machine's, and what has the server read it so.
+const (
+	clockFile    = "clock"
+	clockLibrary = "clock.so"
+)
 
-// fakeClock has the server read its time through libfaketime, from a file that it looks at each time. Its monotonic clock stays.
+// clockSource is compiled for each server. A library that tests used before read a file with each look at the clock. Postgres looks at it in
+// signal handlers too, and there the allocations of that read destroyed its heap (wolfcw/libfaketime issues 124 and 391).
+//
+//go:embed clock/clock.c
+var clockSource string
+
+// fakeClock has the server read its time through a library that adds what its file says. Its monotonic clock stays.
 func (p *PostgresServer) fakeClock() error {
-	found, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
-	if err != nil || len(found) == 0 {
-		return fmt.Errorf("tests set the clock of a Postgres with libfaketime, which is missing: `make test` installs it on Debian "+
-			"as root or with sudo: apt-get install faketime (%v)", err)
+	if err := p.home.write(clockLibrary+".c", clockSource, 0o644); err != nil {
+		return err
 	}
-	p.env = []string{
-		"LD_PRELOAD=" + found[0], "FAKETIME_TIMESTAMP_FILE=" + p.home.path(clockFile), "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1",
+	compile := exec.Command("cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", p.home.path(clockLibrary), p.home.path(clockLibrary+".c"))
+	if out, err := compile.CombinedOutput(); err != nil {
+		return fmt.Errorf("compile the library with which tests set the clock of a Postgres (on Debian: apt-get install gcc libc6-dev): %w: %s", err, out)
 	}
-	return p.SetClock(0)
+	if err := os.Chmod(p.home.path(clockLibrary), 0o755); err != nil {
+		return err
+	}
+	if err := p.home.write(clockFile, string(make([]byte, 8)), 0o644); err != nil {
+		return err
+	}
+	p.env = []string{"LD_PRELOAD=" + p.home.path(clockLibrary), "TROUPE_TEST_CLOCK=" + p.home.path(clockFile)}
+	return nil
 }
 
 // SetClock sets the server's clock ahead of the machine's, or behind it if negative, at once and for all its processes.
@@ -29,9 +46,13 @@ func (p *PostgresServer) SetClock(ahead time.Duration) error {
 	if p.env == nil {
 		return fmt.Errorf("private Postgres on port %d was not made with a clock to be set", p.Port)
 	}
-	text := fmt.Sprintf("%+.3f\n", ahead.Seconds())
-	if err := p.home.write(clockFile+".new", text, 0o644); err != nil {
+	file, err := os.OpenFile(p.home.path(clockFile), os.O_WRONLY, 0)
+	if err != nil {
 		return err
 	}
-	return os.Rename(p.home.path(clockFile+".new"), p.home.path(clockFile))
+	_, err = file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(ahead)), 0) // in place, for the server has it mapped
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
 }
