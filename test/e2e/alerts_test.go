@@ -102,6 +102,8 @@ var alertCases = []alertCase{
 		`troupe_store_transaction_seconds_bucket\{le="(2|10|\+)`: "0+10x120",
 	}, []string{"store_slow warning"}},
 	{"notices are late", map[string]string{"troupe_notices_oldest_seconds": "61x120"}, []string{"outbox_behind warning"}},
+	{"webhooks are late", map[string]string{"troupe_webhooks_oldest_seconds": "901x120"}, []string{"webhooks_behind warning"}},
+	{"webhooks have waited for long", map[string]string{"troupe_webhooks_oldest_seconds": "900x120"}, nil},
 	{"the clock is ahead", map[string]string{"troupe_clock_ahead_seconds": "1.5x120"}, []string{"clock_skew warning"}},
 	{"the clock is behind", map[string]string{"troupe_clock_ahead_seconds": "-1.5x120"}, []string{"clock_skew warning"}},
 	{"no worker", map[string]string{`troupe_workers_by_grade` + goPool: steady0}, []string{"no_active_workers critical"}},

@@ -41,9 +41,11 @@ func measured(t *testing.T) string {
 }
 
 // performs everything: executions that complete, fail, are retried, time out and are cancelled, a session, a program that breaks the
-// protocol and one that dies.
-func (n *node) performs(t *testing.T) {
+// protocol and one that dies, and an outcome that is told to hook.
+func (n *node) performs(t *testing.T, hook string) {
 	t.Helper()
+	told := n.runs(t, "core.echo", nil, object{"webhook": object{"url": hook}})
+	n.hooked(t, told.text("id"), "told")
 	batch := []object{{"action_ref": "core.fail", "parameters": object{"retriable": true}, "max_retries": 1}}
 	for range 20 {
 		batch = append(batch, object{"action_ref": "core.echo"},
@@ -149,13 +151,16 @@ func everySecond(t *testing.T) string {
 	return path
 }
 
-// TestEveryPanelShowsValues has a Prometheus scrape a node with the default settings, except for more frequent checks, under a load of
-// every kind, and a node of a cluster that loses another. Then each query of each dashboard has values, and each choice of a reader has
-// those that there are.
+// TestEveryPanelShowsValues has a Prometheus scrape a node with the default settings, except for more frequent checks and webhooks to
+// this test, under a load of every kind, and a node of a cluster that loses another. Then each query of each dashboard has values, and
+// each choice of a reader has those that there are.
 func TestEveryPanelShowsValues(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	n := start(t, options{packs: []string{measured(t)}, env: []string{"TROUPE_HEALTH_ECHO_INTERVAL=1", "TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1"}})
+	hook := receive(t, nil).URL
+	n := start(t, options{packs: []string{measured(t)}, config: hookConfig, env: []string{
+		"HOOK_SECRET=" + hookSecret, "TROUPE_HEALTH_ECHO_INTERVAL=1", "TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1",
+	}})
 	lost, other := v.couple(t)
 	addresses := []string{strings.TrimPrefix(n.url, "http://"), strings.TrimPrefix(other.url, "http://")}
 	p := servers.PrivatePrometheus(t, "troupe", everySecond(t), addresses...)
@@ -163,10 +168,10 @@ func TestEveryPanelShowsValues(t *testing.T) {
 	scraped(t, p, len(addresses)) // a rate needs what is counted between two scrapes
 	lost.kill()
 	require.NoError(t, servers.Execute(v.database, "INSERT INTO submission (action, parameters, created_by) VALUES ('core.echo', '{}', 'ops')"))
-	n.performs(t)
+	n.performs(t, hook)
 	n.takesBack(t)
 	scraped(t, p, len(addresses)) // a counter without a series until now begins at its first value
-	n.performs(t)
+	n.performs(t, hook)
 
 	open := questions(t)
 	t.Cleanup(func() {
