@@ -170,7 +170,8 @@ type WorkerEvent struct {
 // Workers is the part of the store that holds the workers.
 type Workers interface {
 	// SaveWorkers inserts or replaces rows by key. Thousands of rows of idle go workers may come in one call. Where nodes
-	// share the store, it writes its own clock for a Beat that is set: the nodes' clocks may differ.
+	// share the store, it writes its own clock for a Beat that is set: the nodes' clocks may differ. Workers of a node that
+	// is not active are stored as inactive, so that a row that comes while the node starts to drain does not stand out.
 	SaveWorkers(ctx context.Context, workers []Worker) error
 	// Heartbeat sets the beat of all the incarnation's active workers to now, in one statement, and writes the given
 	// capabilities. While the incarnation drains, its workers are inactive, and those that have not ended beat all the

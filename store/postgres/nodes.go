@@ -169,10 +169,11 @@ func (s *nodeRows) retire(ctx context.Context, dead []store.Node) {
 	_, _ = s.exec(ctx, "retire workers", retireSQL, ids)
 }
 
-const setNodeSQL = `WITH d AS (UPDATE node SET state = $2,
+const setNodeSQL = `UPDATE node SET state = $2,
   ended = CASE WHEN $2 <> 'dead' THEN NULL WHEN state = 'dead' THEN ended ELSE '` + string(store.EndStopped) + `' END
-  WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),
- w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active AND $2 <> 'active') SELECT 1 FROM d`
+  WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING 1`
+
+const deactivateSQL = `UPDATE worker SET active = false WHERE incarnation = $1 AND active`
 
 // SetNode changes an incarnation's state. If it is not active, it gives up the pools that it leads. Dead is final.
 func (s *nodeRows) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
@@ -188,8 +189,9 @@ func (s *nodeRows) SetNode(ctx context.Context, inc messages.Incarnation, state 
 			return each(rows, func(*scanner) { found = true })
 		})
 		if state != store.NodeActive {
-			// A separate statement: it sees pools that the node has just taken, because the lock on the node's row waited for
-			// that.
+			// Separate statements: they see workers and pools that the node has just saved and taken, because the lock on the
+			// node's row waited for that.
+			b.Queue(deactivateSQL, uuidOf(inc))
 			b.Queue(resignSQL, uuidOf(inc), nil, s.channel())
 		}
 	})

@@ -16,9 +16,14 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+// keepNodeSQL holds the state of the nodes that have the workers until the transaction ends: SetNode waits for it, and then
+// sees the rows that were saved.
+const keepNodeSQL = `SELECT FROM node WHERE incarnation = ANY ($1) ORDER BY incarnation FOR SHARE`
+
 const saveWorkersSQL = `INSERT INTO worker (incarnation, pool, slot, id, generation, runtime, state, health, active, cordoned, last_heartbeat,
  heartbeat_interval, capabilities, since)
- SELECT inc, pool, slot, id, generation, runtime, state, health, active, cordoned,
+ SELECT inc, pool, slot, id, generation, runtime, state, health,
+  active AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = inc AND n.state <> 'active'), cordoned,
   CASE WHEN beat IS NOT NULL THEN now() END, every, capabilities::jsonb, since FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[], $10::boolean[],
   $11::timestamptz[], $12::interval[], $13::json[], $14::timestamptz[])
   AS i (inc, pool, slot, id, generation, runtime, state, health, active, cordoned, beat, every, capabilities, since)
@@ -27,12 +32,17 @@ const saveWorkersSQL = `INSERT INTO worker (incarnation, pool, slot, id, generat
   last_heartbeat = excluded.last_heartbeat, heartbeat_interval = excluded.heartbeat_interval, capabilities = excluded.capabilities,
   since = excluded.since`
 
-// SaveWorkers inserts or replaces rows by key, all or none.
+// SaveWorkers inserts or replaces rows by key, all or none. Workers of a node that is not active are stored as inactive.
 func (s *workerRows) SaveWorkers(ctx context.Context, workers []store.Worker) error {
 	if len(workers) == 0 {
 		return nil
 	}
+	nodes := make(column[pgtype.UUID], len(workers))
+	for i := range workers {
+		nodes[i] = uuidOf(workers[i].Key.Incarnation)
+	}
 	return s.inTransaction(ctx, "save workers", func(b *pgx.Batch) {
+		b.Queue(keepNodeSQL, nodes)
 		for part := range slices.Chunk(ordered(workers), insertMax) {
 			b.Queue(saveWorkersSQL, workerArgs(part)...)
 		}

@@ -12,13 +12,14 @@ import (
 const workerColumns = `SELECT w.incarnation, w.pool, w.slot, w.id, w.generation, w.runtime, w.state, w.health, w.active, w.cordoned,
  w.beat_at, w.beat_every, w.capabilities, w.since FROM worker w`
 
-// SaveWorkers inserts or replaces rows by key, all or none.
+// SaveWorkers inserts or replaces rows by key, all or none. Workers of a node that is not active are stored as inactive.
 func (s *Store) SaveWorkers(ctx context.Context, workers []store.Worker) error {
 	return s.write(ctx, "save workers", len(workers), func(w *writer) error {
 		for i := range workers {
 			k := &workers[i]
 			err := w.exec(`INSERT OR REPLACE INTO worker (incarnation, pool, slot, id, generation, runtime, state, health, active, cordoned,
- beat_at, beat_every, capabilities, since) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+ beat_at, beat_every, capabilities, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,
+ ?9 AND NOT EXISTS (SELECT 1 FROM node WHERE incarnation = ?1 AND state <> 'active'), ?10, ?11, ?12, ?13, ?14)`,
 				k.Key.Incarnation[:], k.Key.Pool, int64(k.Key.Slot), string(k.ID), int64(k.Generation), string(k.Runtime), k.State,
 				k.Health, flags(k.Active), flags(k.Cordoned), micros(k.Beat), spanMicros(k.BeatEvery), blob(k.Capabilities), micros(k.Since))
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -160,6 +161,34 @@ func testDrainingHeartbeats(t *testing.T, k *kit) {
 	require.True(t, again.After(first))
 	require.NoError(t, k.SetNode(ctx, k.inc, store.NodeDead))
 	require.NoError(t, k.Heartbeat(ctx, k.inc, nil), "of one that has ended nothing is written")
+}
+
+// testWorkersSavedAsTheNodeDrains checks that no worker stays active whose row is saved while its node starts to drain.
+func testWorkersSavedAsTheNodeDrains(t *testing.T, k *kit) {
+	ctx := t.Context()
+	for round := range 20 {
+		inc := messages.NewIncarnation()
+		require.NoError(t, k.Join(ctx, store.Node{Incarnation: inc, Name: "n"}, time.Minute))
+		rows := make([]store.Worker, 50)
+		for slot := range rows {
+			key := messages.WorkerKey{Incarnation: inc, Pool: pool, Slot: messages.Slot(slot)}
+			rows[slot] = store.Worker{Key: key, ID: messages.WorkerID(fmt.Sprintf("drains-%d/%d", round, slot)), State: "ready", Active: true}
+		}
+		saved := make(chan error, 1)
+		go func() { saved <- k.SaveWorkers(ctx, rows) }()
+		require.NoError(t, k.SetNode(ctx, inc, store.NodeDraining))
+		require.NoError(t, <-saved)
+		list, err := k.ListWorkers(ctx, pool)
+		require.NoError(t, err)
+		seen := 0
+		for i := range list {
+			if list[i].Key.Incarnation == inc {
+				seen++
+				require.False(t, list[i].Active, "%s", list[i].ID)
+			}
+		}
+		require.Len(t, rows, seen)
+	}
 }
 
 // testLargeDeadLetters stores dead letters above the bound of their body.

@@ -84,6 +84,7 @@ var suite = []named{
 	{"routers are passed on", testRoutersPassed},
 	{"workers", testWorkers},
 	{"heartbeats while draining", testDrainingHeartbeats},
+	{"workers saved as the node drains", testWorkersSavedAsTheNodeDrains},
 	{"dead letters", testDeadLetters},
 	{"large dead letters", testLargeDeadLetters},
 	{"dead letter keys", testDeadLetterKeys},
