@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/bulk"
+	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -71,6 +72,10 @@ type Backend interface {
 
 	// Failures groups what failed in a time. It looks at a bounded number of executions, and the page says how far it came.
 	Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error)
+
+	// Facets counts how many executions of a filter have each value of the fields. It looks at a bounded number of executions, or at counts
+	// by minute, and the page says how far it came.
+	Facets(ctx context.Context, f store.Filter, fields []facets.Field) (*facets.Counts, store.Page, error)
 
 	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)

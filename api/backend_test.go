@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -273,6 +274,17 @@ func (b *backend) Failures(ctx context.Context, f store.Filter, by failures.By) 
 		groups.Add(&page.Executions[i])
 	}
 	return groups, store.Page{More: b.more, Searched: page.Searched}, err
+}
+
+// Facets counts one page.
+func (b *backend) Facets(ctx context.Context, f store.Filter, fields []facets.Field) (*facets.Counts, store.Page, error) {
+	f.Limit = 1000
+	page, err := b.List(ctx, f)
+	counts := facets.New(facets.List, fields)
+	for i := range page.Executions {
+		counts.Add(&page.Executions[i])
+	}
+	return counts, store.Page{More: b.more, Searched: page.Searched}, err
 }
 
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/bulk"
+	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -77,6 +78,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[timeline.Window]():  "TimelineWindow",
 	reflect.TypeFor[failures.Group]():   "ErrorGroup",
 	reflect.TypeFor[bulk.Counted]():     "BulkCount",
+	reflect.TypeFor[facets.Count]():     "FacetCount",
 	reflect.TypeFor[failures.Share]():   "ErrorShare",
 	reflect.TypeFor[rollup.Line]():      "SeriesLine",
 	reflect.TypeFor[rollup.Digest]():    "CountsView",

@@ -50,7 +50,8 @@ type server struct {
 	bodies                                   bodies
 	readiness                                readiness
 	guesses                                  guesses
-	walks                                    *walks
+	walks                                    *walks[ErrorGroups]
+	counted                                  *walks[Facets]
 }
 
 // New makes the handler of the whole API.
@@ -60,7 +61,7 @@ func New(cfg Config) http.Handler {
 		Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
 		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
-		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks(),
+		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](),
 	}
 	table := routes()
 	s.document = document(table, cfg.Version)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// walks keeps answers that took long, so that many pages which ask the same cost one walk over failures, and one is under way at a time.
-type walks struct {
-	turn chan struct{}     // holds one while somebody walks
-	by   map[string]walked // by the query; whoever has the turn reads and writes it
+// walks keeps answers that took long, so that many pages which ask the same cost one walk over executions, and one is under way at a time.
+type walks[T any] struct {
+	turn chan struct{}        // holds one while somebody walks
+	by   map[string]walked[T] // by the query; whoever has the turn reads and writes it
 }
 
-type walked struct {
-	answer ErrorGroups
+type walked[T any] struct {
+	answer T
 	until  time.Time // how long it serves
 }
 
@@ -24,32 +24,34 @@ const (
 	walksAge   = 30 * time.Second     // but no longer
 )
 
-func newWalks() *walks { return &walks{turn: make(chan struct{}, 1), by: map[string]walked{}} }
+func newWalks[T any]() *walks[T] {
+	return &walks[T]{turn: make(chan struct{}, 1), by: map[string]walked[T]{}}
+}
 
 // get returns a kept answer, or has a new one made.
-func (w *walks) get(ctx context.Context, query string, walk func(context.Context) (ErrorGroups, error)) (ErrorGroups, error) {
+func (w *walks[T]) get(ctx context.Context, query string, walk func(context.Context) (T, error)) (answer T, err error) {
 	select {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
 	case <-ctx.Done():
-		return ErrorGroups{}, context.Cause(ctx)
+		return answer, context.Cause(ctx)
 	}
 	began := time.Now()
 	if kept, ok := w.by[query]; ok && began.Before(kept.until) {
 		return kept.answer, nil
 	}
-	answer, err := walk(ctx)
+	answer, err = walk(ctx)
 	if took := time.Since(began); err == nil && took >= walksFast {
-		w.keep(query, walked{answer, time.Now().Add(min(walksShare*took, walksAge))})
+		w.keep(query, walked[T]{answer, time.Now().Add(min(walksShare*took, walksAge))})
 	}
 	return answer, err
 }
 
 // keep keeps an answer. Where there is no room, those that are over make some, or all do.
-func (w *walks) keep(query string, answer walked) {
+func (w *walks[T]) keep(query string, answer walked[T]) {
 	now := time.Now()
 	if len(w.by) >= walksMax {
-		maps.DeleteFunc(w.by, func(_ string, kept walked) bool { return !now.Before(kept.until) })
+		maps.DeleteFunc(w.by, func(_ string, kept walked[T]) bool { return !now.Before(kept.until) })
 	}
 	if len(w.by) >= walksMax {
 		clear(w.by)

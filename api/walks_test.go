@@ -15,7 +15,7 @@ import (
 func TestAWalkServesAllWhoAskTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, n, took := newWalks(), 0, time.Second
+		w, n, took := newWalks[ErrorGroups](), 0, time.Second
 		ask := func(query string) int {
 			v, err := w.get(t.Context(), query, func(context.Context) (ErrorGroups, error) {
 				n++
@@ -49,7 +49,7 @@ func TestAWalkServesAllWhoAskTheSame(t *testing.T) {
 
 func TestAWalkThatFailsServesNobody(t *testing.T) {
 	t.Parallel()
-	w := newWalks()
+	w := newWalks[ErrorGroups]()
 	_, err := w.get(t.Context(), "a", func(context.Context) (ErrorGroups, error) {
 		return ErrorGroups{}, errors.New("as asked")
 	})

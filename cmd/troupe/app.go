@@ -145,7 +145,7 @@ func (a *app) verbs() []verbGroup {
 	submit, tree, chaos, bench := &submission{executions: work}, &treeAsk{app: a}, &havoc{app: a}, &load{app: a}
 	return []verbGroup{
 		{"work", "Work:", []*cobra.Command{
-			submit.command(), work.get(), work.list(), work.wait(), work.logs(), work.cancel(), work.retry(), work.why(), work.timeline(), work.errors(),
+			submit.command(), work.get(), work.list(), work.wait(), work.logs(), work.cancel(), work.retry(), work.why(), work.timeline(), work.errors(), work.facets(),
 			many{a}.command(), many{a}.operations(), many{a}.operation(),
 		}},
 		{"see", "See:", []*cobra.Command{

@@ -1,0 +1,102 @@
+package operate
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/facets"
+	"github.com/troupe-run/troupe/rules/rollup"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Bounds of counting values.
+const (
+	facetsFew  = 2000                   // executions of a list that are counted before the counts by minute are read
+	facetsTime = 300 * time.Millisecond // of counting a list
+	facetsPage = 1000
+	facetsRows = 100_000 // counts by minute that are read for one answer
+)
+
+// Facets counts how many executions of a filter have each value of some fields. A short list is counted whole. Of a longer one the
+// counts by minute tell where they have all that is asked for; else the list is counted as far as one page of a list may look, or for a
+// third of a second. The page has no executions, and says how far it came.
+func (q *executions) Facets(ctx context.Context, f store.Filter, fields []facets.Field) (*facets.Counts, store.Page, error) {
+	minutely := byMinutes(&f, fields)
+	most := store.ListWalk
+	if minutely {
+		most = facetsFew
+	}
+	counts, reached, err := q.countList(ctx, f, fields, most)
+	if err != nil || !minutely || reached.More == store.MoreEnd {
+		return counts, reached, err
+	}
+	minutes, whole, err := q.countMinutes(ctx, &f, fields)
+	if err != nil || whole {
+		return minutes, store.Page{More: store.MoreEnd}, err
+	}
+	return q.countList(ctx, f, fields, store.ListWalk)
+}
+
+// countList counts the executions of a list, until it has looked at so many of them, at one page at least.
+func (q *executions) countList(ctx context.Context, f store.Filter, fields []facets.Field, most int) (*facets.Counts, store.Page, error) {
+	f.Limit = facetsPage
+	counts, reached := facets.New(facets.List, fields), store.Page{More: store.MoreUnsearched}
+	for end := time.Now().Add(facetsTime); ; {
+		page, err := q.cfg.Store.List(ctx, f)
+		if err != nil {
+			return nil, reached, err
+		}
+		for i := range page.Executions {
+			counts.Add(&page.Executions[i])
+		}
+		if page.Next == 0 {
+			return counts, store.Page{More: store.MoreEnd}, nil
+		}
+		page.Searched.Walked = reached.Searched.Walked + max(page.Searched.Walked, len(page.Executions))
+		if reached.Searched = page.Searched; page.Searched.Walked >= most || time.Now().After(end) {
+			return counts, reached, nil
+		}
+		f.Before = page.Next
+	}
+}
+
+// countMinutes counts what ended in the filter's time, taken to whole minutes, by the counts of the nodes. Whole: all of them were read.
+func (q *executions) countMinutes(ctx context.Context, f *store.Filter, fields []facets.Field) (counts *facets.Counts, whole bool, err error) {
+	counts, to := facets.New(facets.Minutes, fields), f.To
+	if to.IsZero() {
+		if to, err = q.cfg.Store.Now(ctx); err != nil {
+			return nil, false, err
+		}
+		to = to.Add(time.Minute)
+	}
+	_, cut, err := q.readRows(ctx, f.From.Truncate(time.Minute), to, facetsRows, func(r *rollup.Row) {
+		if ofMinutes(f, &r.Key) {
+			counts.AddMinute(&r.Key, r.N)
+		}
+	})
+	return counts, cut.IsZero(), err
+}
+
+// byMinutes reports whether the counts by minute have all that a filter and the fields ask for: of a time, what has ended in it.
+func byMinutes(f *store.Filter, fields []facets.Field) bool {
+	not := &f.Not
+	switch {
+	case f.From.IsZero(), f.Session != "", f.Worker != "", len(f.Labels) > 0, f.Key != "", f.IDPrefix != "":
+		return false
+	case len(not.Sessions)+len(not.Workers)+len(not.Labels) > 0:
+		return false
+	case slices.ContainsFunc(f.Statuses, func(s messages.Status) bool { return !s.Terminal() }):
+		return false
+	}
+	return !slices.ContainsFunc(fields, func(f facets.Field) bool { return !f.Minutely() })
+}
+
+// ofMinutes reports whether a filter that the counts by minute can answer has what is counted of the key.
+func ofMinutes(f *store.Filter, k *rollup.Key) bool {
+	not := &f.Not
+	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, k.Status)) && (f.Action == "" || f.Action == k.Action) &&
+		(f.Pool == "" || f.Pool == k.Pool) && (f.Error == "" || f.Error == k.Code) && !slices.Contains(not.Statuses, k.Status) &&
+		!slices.Contains(not.Actions, k.Action) && !slices.Contains(not.Pools, k.Pool) && !slices.Contains(not.Errors, k.Code)
+}

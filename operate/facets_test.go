@@ -1,0 +1,98 @@
+package operate
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/facets"
+	"github.com/troupe-run/troupe/rules/rollup"
+	"github.com/troupe-run/troupe/store"
+)
+
+func TestWhatCountsByMinuteAnswer(t *testing.T) {
+	t.Parallel()
+	from, some := time.Now(), []facets.Field{facets.Status, facets.Version}
+	for name, c := range map[string]struct {
+		f      store.Filter
+		fields []facets.Field
+		want   bool
+	}{
+		"a time":                {store.Filter{From: from}, some, true},
+		"no time":               {store.Filter{}, some, false},
+		"fields of the counts":  {store.Filter{From: from, Action: "a", Pool: "p", Error: "e", Statuses: []messages.Status{messages.Failed}}, some, true},
+		"what has not ended":    {store.Filter{From: from, Statuses: []messages.Status{messages.Failed, messages.Running}}, some, false},
+		"a worker":              {store.Filter{From: from, Worker: "w"}, some, false},
+		"a session":             {store.Filter{From: from, Session: "s"}, some, false},
+		"a label":               {store.Filter{From: from, Labels: [][2]string{{"a", "b"}}}, some, false},
+		"a key":                 {store.Filter{From: from, Key: "k"}, some, false},
+		"an id":                 {store.Filter{From: from, IDPrefix: "0123"}, some, false},
+		"not a status":          {store.Filter{From: from, Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}}, some, true},
+		"not a worker":          {store.Filter{From: from, Not: store.Exclusion{Workers: []string{"w"}}}, some, false},
+		"a field of executions": {store.Filter{From: from}, []facets.Field{facets.Status, facets.Worker}, false},
+	} {
+		require.Equal(t, c.want, byMinutes(&c.f, c.fields), name)
+	}
+	k := rollup.Key{Pool: "p", Action: "a", Status: messages.Failed, Code: "e"}
+	for name, f := range map[string]store.Filter{
+		"status": {Statuses: []messages.Status{messages.Completed}}, "action": {Action: "b"}, "pool": {Pool: "q"}, "error": {Error: "f"},
+		"not status": {Not: store.Exclusion{Statuses: []messages.Status{messages.Failed}}}, "not action": {Not: store.Exclusion{Actions: []string{"a"}}},
+		"not pool": {Not: store.Exclusion{Pools: []string{"p"}}}, "not error": {Not: store.Exclusion{Errors: []messages.Code{"e"}}},
+	} {
+		require.False(t, ofMinutes(&f, &k), name)
+	}
+	require.True(t, ofMinutes(&store.Filter{Statuses: []messages.Status{messages.Failed}, Action: "a", Pool: "p", Error: "e"}, &k))
+}
+
+// A short list is counted whole, and of a long one the counts by minute are taken where they have what is asked for.
+func TestALongListIsCountedByMinutes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := c.join("a", "shell", 1)
+	fill := func(n int) {
+		executions := make([]messages.Execution, n)
+		for i := range executions {
+			executions[i] = messages.Execution{ID: messages.NewExecutionID(), Action: "core.echo", Version: "1", Pool: "shell", Parameters: json.RawMessage(`{}`), Timeout: time.Minute}
+		}
+		_, err := c.store.Submit(t.Context(), executions)
+		require.NoError(t, err)
+	}
+	now, err := c.store.Now(t.Context())
+	require.NoError(t, err)
+	f := store.Filter{From: now.Add(-time.Hour)}
+	ask := func(f store.Filter, fields ...facets.Field) (*facets.Counts, map[string][]facets.Count, store.Page) {
+		counts, reached, err := a.Facets(t.Context(), f, fields)
+		require.NoError(t, err)
+		values, _ := counts.Done(10)
+		return counts, values, reached
+	}
+	fill(facetsFew - 1)
+	counts, values, reached := ask(f, facets.Status)
+	require.Equal(t, facets.List, counts.Basis)
+	require.Equal(t, store.MoreEnd, reached.More)
+	require.Equal(t, []facets.Count{{Value: "requested", N: facetsFew - 1}}, values["status"])
+
+	fill(2)
+	require.NoError(t, c.store.SaveRollups(t.Context(), []store.Rollup{
+		{Minute: now.Truncate(time.Minute), Incarnation: messages.NewIncarnation(), Pool: "shell", Action: "core.echo", Version: "1", Status: messages.Completed, N: 7_000},
+		{Minute: now.Truncate(time.Minute), Incarnation: messages.NewIncarnation(), Pool: "other", Action: "core.echo", Version: "1", Status: messages.Completed, N: 3},
+		{Minute: now.Add(-2 * time.Hour).Truncate(time.Minute), Incarnation: messages.NewIncarnation(), Pool: "shell", Action: "core.echo", Version: "1", Status: messages.Completed, N: 1},
+	}))
+	f.Pool = "shell"
+	counts, values, reached = ask(f, facets.Status, facets.Version)
+	require.Equal(t, facets.Minutes, counts.Basis)
+	require.Equal(t, store.MoreEnd, reached.More)
+	require.EqualValues(t, 7_000, counts.All)
+	require.Equal(t, []facets.Count{{Value: "core.echo@1", N: 7_000}}, values["version"])
+
+	counts, reached, err = a.countList(t.Context(), f, []facets.Field{facets.Status}, facetsPage)
+	require.NoError(t, err)
+	require.Equal(t, store.MoreUnsearched, reached.More)
+	require.Equal(t, facetsPage, reached.Searched.Walked)
+	require.EqualValues(t, facetsPage, counts.All)
+	counts, _, _ = ask(store.Filter{}, facets.Status)
+	require.Equal(t, facets.List, counts.Basis, "without a time")
+}
