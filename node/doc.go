@@ -12,7 +12,7 @@
 //	│   └── NAME              starts, probes and replaces the workers of one pool, and routes to them
 //	│       └── SLOT.GEN      a worker
 //	├── monitors              rounds over rows that are past a time of theirs: heartbeat, timeout, deadlines, claims, orphans,
-//	│                         homeless, elsewhere, routers, cancels, cordons, journal, operations, retention
+//	│                         homeless, elsewhere, routers, cancels, cordons, journal, keyframes, operations, retention
 //	└── observer              knows every live actor, and says which are stuck
 //
 // Two actors that the design page lists are parts of the pools instead. A due time (run_at, a retry's) is part of the
@@ -35,6 +35,7 @@
 //	submissions    makes requests executions (submit.go); intake: takes those of other programs
 //	bridges        the ways in and out beside the HTTP API; notices: tells of outcomes
 //	monitors       the regular rounds (sweeps.go); beats: the workers' heartbeats
+//	keyframes      what the node is every few minutes, for its past (keyframes.go)
 //	operations     operations on many executions: previews (operations.go), and the work on them (operations_work.go)
 //	recording      what the node records in the journal, until the store has it (journal.go)
 //	tree           the supervision tree, and the recorder in it

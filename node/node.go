@@ -103,7 +103,7 @@ func (n *Node) assemble() {
 	operations := newOperations(b, n.operator)
 	n.monitors = &monitors{
 		base: b, beats: heartbeats, bridges: n.bridges, operator: n.operator, routing: n.routing, sweeper: sweeps,
-		unserved: newUnservedPools(b, n.operator.Remote, sweeps), findings: n.findings, bulk: operations,
+		unserved: newUnservedPools(b, n.operator.Remote, sweeps), findings: n.findings, bulk: operations, past: &keyframes{base: b, operator: n.operator},
 	}
 	ready := &readiness{
 		base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox, short: short,

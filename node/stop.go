@@ -23,6 +23,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 	if _, fenced := n.member.isFenced(); n.phase.started.Load() && !fenced {
 		n.system.Send(n.delivery, &actors.Detach{Queue: n.cfg.Broker.RequestsQueue()})
 		n.markDraining(ctx)
+		n.monitors.past.last(ctx)
 		n.reloader.adopted()
 		n.reloader.starter.drainAll(ctx)
 	}

@@ -34,6 +34,7 @@ type monitors struct {
 	unserved *unservedPools
 	findings *alerting
 	bulk     *operations
+	past     *keyframes
 }
 
 func (m *monitors) specs() []supervisor.ChildSpec {
@@ -51,6 +52,7 @@ func (m *monitors) specs() []supervisor.ChildSpec {
 		monitor("cordons", m.cfg.HeartbeatInterval, m.operator.Cordons.Read),
 		monitor("journal", flushEvery, m.journal.flush),
 		monitor("rollups", rollupCollect, m.rollups.round),
+		monitor("keyframes", keyframeTick, m.past.round),
 		monitor("findings", findingsTick, m.findings.round),
 		monitor("operations", operationsEvery, m.bulk.round),
 		monitor("retention", m.cfg.RetentionInterval, m.retentionRound),

@@ -61,6 +61,7 @@ type Store interface {
 	Routing
 	Journal
 	Rollups
+	Keyframes
 	Ledger
 	Webhooks
 	Operations
@@ -265,7 +266,7 @@ const DepthMax = 100_000
 
 // Purged is the result of one Purge.
 type Purged struct {
-	Rows int  // deleted executions, dead letters, worker events, journal entries, rollups, operations, sessions and nodes
+	Rows int  // deleted executions, dead letters, worker events, journal entries, rollups, keyframes, operations, sessions and nodes
 	More bool // the call met its bounds: another one may delete more
 }
 
@@ -274,7 +275,7 @@ type Purge struct {
 	FinishedBefore    time.Time // terminal executions with all their data
 	DeadLettersBefore time.Time
 	EventsBefore      time.Time // worker events
-	JournalBefore     time.Time // entries of the journal, rollups, and operations that have ended or were never started
+	JournalBefore     time.Time // entries of the journal, rollups, keyframes, and operations that have ended or were never started
 	SessionsBefore    time.Time // unbound sessions, unused since
 	NodesBefore       time.Time // dead incarnations and their workers
 	Limit             int       // rows of each kind in one call

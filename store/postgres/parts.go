@@ -32,6 +32,7 @@ type Store struct {
 	*routerRows
 	*journalRows
 	*rollupRows
+	*keyframeRows
 	*webhookRows
 	*operationRows
 	*secretRows
@@ -136,6 +137,9 @@ type journalRows struct{ *core }
 // rollupRows has what nodes counted by minute.
 type rollupRows struct{ *core }
 
+// keyframeRows has what nodes were at some moments, and the transitions of their workers by time.
+type keyframeRows struct{ *core }
+
 // operationRows has the operations on many executions.
 type operationRows struct{ *core }
 
@@ -171,7 +175,7 @@ func newStore(c *core, config *pgx.ConnConfig) *Store {
 	return &Store{
 		core: c, applier: changes, submitter: submissions, retrier: &retrier{c, executions}, dueRows: &dueRows{c, m}, executionRows: executions,
 		nodeRows: &nodeRows{c}, workerRows: &workerRows{c}, sessionRows: &sessionRows{c}, deadLetterRows: &deadLetterRows{c},
-		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, rollupRows: &rollupRows{c}, webhookRows: &webhookRows{c},
+		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, rollupRows: &rollupRows{c}, keyframeRows: &keyframeRows{c}, webhookRows: &webhookRows{c},
 		operationRows: &operationRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
 		hints: &hints{c, newHub(c, config)},
 	}

@@ -89,9 +89,10 @@ const purgeInboxSQL = `WITH w AS MATERIALIZED (SELECT id, state, settled_at FROM
 
 // The kinds with an index: older than $1, at most $2 rows.
 const (
-	purgeLettersSQL = "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"
-	purgeEventsSQL  = "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"
-	purgeRollupsSQL = "DELETE FROM rollup WHERE ctid = ANY(ARRAY(SELECT ctid FROM rollup WHERE minute < $1 ORDER BY minute LIMIT $2))"
+	purgeLettersSQL   = "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"
+	purgeEventsSQL    = "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"
+	purgeRollupsSQL   = "DELETE FROM rollup WHERE ctid = ANY(ARRAY(SELECT ctid FROM rollup WHERE minute < $1 ORDER BY minute LIMIT $2))"
+	purgeKeyframesSQL = "DELETE FROM keyframe WHERE (incarnation, at) IN (SELECT incarnation, at FROM keyframe WHERE at < $1 ORDER BY at LIMIT $2)"
 	// Of operations, what was never started is purged too.
 	purgeOperationsSQL = "DELETE FROM operation WHERE id IN (SELECT id FROM operation WHERE created_at < $1 AND state NOT IN ('running', 'stopping') ORDER BY created_at LIMIT $2)"
 	purgeJournalSQL    = "DELETE FROM journal WHERE (incarnation, number) IN (SELECT incarnation, number FROM journal WHERE at < $1 ORDER BY at LIMIT $2)"

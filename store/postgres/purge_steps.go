@@ -36,6 +36,7 @@ func (w *purger) steps(p store.Purge) []purgeStep {
 		{p.EventsBefore, true, byIndex("purge worker events", purgeEventsSQL)},
 		{p.JournalBefore, true, byIndex("purge the journal", purgeJournalSQL)},
 		{p.JournalBefore, true, byIndex("purge rollups", purgeRollupsSQL)},
+		{p.JournalBefore, true, byIndex("purge keyframes", purgeKeyframesSQL)},
 		{p.JournalBefore, true, byIndex("purge operations", purgeOperationsSQL)},
 		{p.SessionsBefore, true, w.sessions.purgeSessions},
 		{p.SessionsBefore, false, w.snapshots.alone("purge snapshots", purgeSnapshotsSQL)},

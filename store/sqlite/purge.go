@@ -46,6 +46,8 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
  (SELECT incarnation, number FROM journal WHERE at < ?1 ORDER BY at LIMIT ?2)`)},
 		{p.JournalBefore, s.purgeBy("purge rollups", `DELETE FROM rollup WHERE (minute, incarnation, pool, action, version, status, code) IN
  (SELECT minute, incarnation, pool, action, version, status, code FROM rollup WHERE minute < ?1 ORDER BY minute LIMIT ?2)`)},
+		{p.JournalBefore, s.purgeBy("purge keyframes", `DELETE FROM keyframe WHERE (incarnation, at) IN
+ (SELECT incarnation, at FROM keyframe WHERE at < ?1 ORDER BY at LIMIT ?2)`)},
 		{p.JournalBefore, s.purgeBy("purge operations", `DELETE FROM operation WHERE id IN
  (SELECT id FROM operation WHERE created_at < ?1 AND state NOT IN ('running', 'stopping') ORDER BY created_at LIMIT ?2)`)},
 		{p.NodesBefore, s.purgeBy("purge nodes", "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < ?1 LIMIT ?2)",

@@ -44,6 +44,8 @@ var suite = []named{
 	{"one retry of many callers", testRetryRaces},
 	{"retries that are refused", testRetryRefused},
 	{"rollups", testRollups},
+	{"keyframes", testKeyframes},
+	{"worker events of a time", testWorkerEventsBetween},
 	{"executions counted by when they were requested", testCountRequested},
 	{"operations", testOperations},
 	{"operations are taken over", testOperationsTaken},

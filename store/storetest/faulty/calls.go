@@ -198,6 +198,21 @@ func (c *calls) ListOperations(ctx context.Context, after store.OperationCursor,
 	return value(ctx, c, once, func() ([]store.Operation, error) { return c.Store.ListOperations(ctx, after, limit) })
 }
 
+// SaveKeyframe implements store.Store.
+func (c *calls) SaveKeyframe(ctx context.Context, k store.Keyframe) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.SaveKeyframe(ctx, k) })
+}
+
+// ReadKeyframes implements store.Store.
+func (c *calls) ReadKeyframes(ctx context.Context, q store.KeyframeQuery) ([]store.Keyframe, error) {
+	return value(ctx, c, once, func() ([]store.Keyframe, error) { return c.Store.ReadKeyframes(ctx, q) })
+}
+
+// WorkerEventsBetween implements store.Store.
+func (c *calls) WorkerEventsBetween(ctx context.Context, q store.WorkerEventQuery) (store.WorkerEventPage, error) {
+	return value(ctx, c, once, func() (store.WorkerEventPage, error) { return c.Store.WorkerEventsBetween(ctx, q) })
+}
+
 // SaveRollups implements store.Store.
 func (c *calls) SaveRollups(ctx context.Context, rows []store.Rollup) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.SaveRollups(ctx, rows) })
