@@ -22,6 +22,8 @@ func seriesRoutes() []*route {
 			{name: "to", kind: "string", help: "Before this time; now where left out."},
 			{name: "by", kind: "string", help: "What has a line each: " + words(rollup.Fields()) + "; status where left out."},
 			{name: "metric", kind: "string", help: "What is shown: " + words(rollup.Metrics()) + "; ended where left out."},
+			{name: "pool", kind: "string", help: "Only this pool."},
+			{name: "action", kind: "string", help: "Only this action."},
 			{name: "points", kind: "integer", help: "At most so many points, 1 to 600; 60 where left out."}},
 			summary: "How many executions were submitted and ended over time, and how long they waited and ran.",
 			result:  rollup.Series{}, handle: (*server).series},
@@ -79,6 +81,7 @@ func seriesQuery(q query, now time.Time) (r rollup.Query, err error) {
 	if r.Points, err = q.number("points", 1, rollup.PointsMax, pointsDefault); err != nil {
 		return r, err
 	}
+	r.Pool, r.Action = q.text("pool"), q.text("action")
 	if r.By, err = word(q, "by", rollup.Fields()); err != nil {
 		return r, err
 	}

@@ -34,6 +34,8 @@ func TestANodeCountsWhatItSubmitsAndEnds(t *testing.T) {
 		s, err := k.Backend.Series(t.Context(), rollup.Query{From: now.Add(-time.Hour), To: now.Add(time.Hour), By: by, Metric: metric, Points: 600})
 		require.NoError(t, err)
 		require.True(t, s.Until.Before(now.Add(time.Minute)), "it does not know the future")
+		require.NotNil(t, s.KnownFrom)
+		require.WithinDuration(t, now.Add(-7*24*time.Hour), *s.KnownFrom, time.Minute, "older counts are deleted")
 		sums := map[string]int64{}
 		for _, l := range s.Series {
 			for _, n := range l.N {

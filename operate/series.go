@@ -28,6 +28,10 @@ func (q *executions) Series(ctx context.Context, query rollup.Query) (*rollup.Se
 	if known := now.Add(-seriesKnown); s.Until.After(known) {
 		s.Until = known
 	}
+	if q.cfg.Counted > 0 {
+		from := now.Add(-q.cfg.Counted)
+		s.KnownFrom = &from
+	}
 	_, cut, err := q.readRows(ctx, s.From, query.To, seriesRows, s.Add)
 	if err != nil {
 		return nil, err

@@ -18,13 +18,13 @@ import (
 type series struct{ *app }
 
 func (s series) command() *cobra.Command {
-	var since, until, by, metric string
+	var since, until, by, metric, pool, action string
 	points := 0
 	cmd := &cobra.Command{
 		Use: "series", Short: "Show how many executions were submitted and ended over time, and how long they waited and ran", Args: exactly(),
 		Long: "Show how many executions ended over time, or with --metric submitted were submitted, for each status, action, pool, version or error\n" +
-			"code. With --metric wait or run, show also how long those that ended waited or ran: half of them at most P50, 95 % at most P95, and 99 %\n" +
-			"at most P99, within 19 %. A point without executions is left out; -o json has all. docs/operations.md says what is counted.",
+			"code, or in all. With --metric wait or run, show also how long those that ended waited or ran: half of them at most P50, 95 % at most\n" +
+			"P95, and 99 % at most P99, within 19 %. A point without executions is left out; -o json has all. docs/operations.md says what is counted.",
 		Example: "  troupe series\n  troupe series --by error --since 24h --points 25\n  troupe series --metric run --by action --since 168h -o json",
 	}
 	f := cmd.Flags()
@@ -32,6 +32,8 @@ func (s series) command() *cobra.Command {
 	f.StringVar(&until, "until", "", "before this time: a time or an age; now where left out")
 	f.StringVar(&by, "by", string(rollup.Fields()[0]), "what has lines of its own: "+oneOf(rollup.Fields()))
 	f.StringVar(&metric, "metric", string(rollup.Metrics()[0]), "what is shown: "+oneOf(rollup.Metrics()))
+	f.StringVar(&pool, "pool", "", "only this pool")
+	f.StringVar(&action, "action", "", "only this action")
 	f.IntVar(&points, "points", 13, "how many points at most, 1 to 600: a point begins at a round time, so an hour in steps of 5 minutes has up to 13")
 	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
@@ -39,6 +41,11 @@ func (s series) command() *cobra.Command {
 			return err
 		}
 		query := url.Values{"by": {by}, "metric": {metric}, "points": {strconv.Itoa(points)}}
+		for name, value := range map[string]string{"pool": pool, "action": action} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
 		span.ask(query)
 		var v rollup.Series
 		if err := c.Get(ctx, "/api/v1/series?"+query.Encode(), &v); err != nil {

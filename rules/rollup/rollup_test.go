@@ -139,6 +139,9 @@ func TestASeriesSumsItsRows(t *testing.T) {
 		of(rollup.Query{By: rollup.ByStatus, Metric: rollup.MetricEnded, Points: 100}))
 	require.Equal(t, map[string][]int64{"p": {6, 0, 0, 0, 0, 0, 0, 0, 0, 2}, "q": {0, 7, 0, 0, 0, 0, 0, 0, 0, 0}}, of(rollup.Query{By: rollup.ByPool, Metric: rollup.MetricEnded, Points: 10}))
 	require.Equal(t, map[string][]int64{"a@1": {0, 9, 0, 0, 0, 0, 0, 0, 0, 0}}, of(rollup.Query{By: rollup.ByVersion, Metric: rollup.MetricSubmitted, Points: 10}))
+	require.Equal(t, map[string][]int64{rollup.All: {6, 7, 0, 0, 0, 0, 0, 0, 0, 2}}, of(rollup.Query{By: rollup.ByAll, Metric: rollup.MetricEnded, Points: 10}))
+	require.Equal(t, map[string][]int64{"completed": {5, 0, 0, 0, 0, 0, 0, 0, 0, 2}}, of(rollup.Query{By: rollup.ByStatus, Metric: rollup.MetricEnded, Points: 10, Pool: "p", Action: "a"}))
+	require.Equal(t, map[string][]int64{rollup.All: {0, 7, 0, 0, 0, 0, 0, 0, 0, 0}}, of(rollup.Query{By: rollup.ByAll, Metric: rollup.MetricEnded, Points: 10, Pool: "q"}))
 	s := rollup.NewSeries(rollup.Query{From: start, To: start.Add(10 * time.Minute), By: rollup.ByAction, Metric: rollup.MetricRun, Points: 10})
 	for _, r := range rows {
 		s.Add(r)

@@ -24,10 +24,14 @@ const (
 	ByPool    By = "pool"
 	ByVersion By = "version"
 	ByError   By = "error"
+	ByAll     By = "all" // one line of all, with All as its key
 )
 
+// All is the key of the line of all.
+const All = "all"
+
 // Fields lists them.
-func Fields() []By { return []By{ByStatus, ByAction, ByPool, ByVersion, ByError} }
+func Fields() []By { return []By{ByStatus, ByAction, ByPool, ByVersion, ByError, ByAll} }
 
 // Metric is what a series shows.
 type Metric string
@@ -49,6 +53,8 @@ type Query struct {
 	By       By
 	Metric   Metric
 	Points   int
+
+	Pool, Action string // only these; empty: any
 }
 
 // steps are the lengths that a point can have, in minutes.
@@ -83,7 +89,9 @@ type Series struct {
 	From        time.Time `json:"from" doc:"when the first point begins"`
 	StepSeconds int       `json:"step_seconds" doc:"the length of a point"`
 	Until       time.Time `json:"until" doc:"up to when the counts are known"`
-	Series      []*Line   `json:"series" doc:"the largest first; from the 50th on they are summed as (other)"`
+	// KnownFrom is set by whoever knows how long counts are kept.
+	KnownFrom *time.Time `json:"known_from,omitempty" doc:"older counts are deleted; missing: all are kept"`
+	Series    []*Line    `json:"series" doc:"the largest first; from the 50th on they are summed as (other)"`
 
 	step   time.Duration
 	points int
@@ -102,6 +110,9 @@ func NewSeries(q Query) *Series {
 // Add adds a row.
 func (s *Series) Add(r *Row) {
 	if (r.Status == Submitted) != (s.q.Metric == MetricSubmitted) {
+		return
+	}
+	if s.q.Pool != "" && r.Pool != s.q.Pool || s.q.Action != "" && r.Action != s.q.Action {
 		return
 	}
 	at := int(r.Minute.Sub(s.From) / s.step)
@@ -148,6 +159,8 @@ func (b By) of(k *Key) string {
 		return k.Action + "@" + k.Version
 	case ByError:
 		return string(k.Code)
+	case ByAll:
+		return All
 	}
 	if k.Status == Submitted {
 		return string(MetricSubmitted)
