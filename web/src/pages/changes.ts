@@ -1,16 +1,15 @@
 // What changed around a time, and the lists behind the figures of its ledger.
 import type { JournalEntry, Ledger } from '../api/types'
+import { stamp } from '../state/range'
 import { withQuery } from '../state/route'
 
 /** How long before and behind a change its ledger looks, in milliseconds. */
 export const around = 5 * 60_000
 
-const second = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
-
 /** The ledger of a change. */
 export function ledgerOf(e: JournalEntry): string {
   const at = Date.parse(e.at)
-  return withQuery('changes', new URLSearchParams({ from: second(at - around), to: second(at + around) }))
+  return withQuery('changes', new URLSearchParams({ from: stamp(at - around), to: stamp(at + around) }))
 }
 
 /** The list of the ledger's executions with a status. */

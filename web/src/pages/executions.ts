@@ -2,10 +2,10 @@
 import type { Execution } from '../api/types'
 import { ended, statuses } from '../ui/status'
 import type { Key } from '../state/filters'
+import { timeKeys } from '../state/range'
 
 const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
 const label = (v: string) => (/^[^=]+=/.test(v) ? undefined : 'want name=value')
-const moment = (v: string) => (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z')
 
 export const keys: readonly Key[] = [
   { name: 'status', many: true, values: statuses },
@@ -17,8 +17,7 @@ export const keys: readonly Key[] = [
   { name: 'error' },
   { name: 'key' },
   { name: 'id_prefix', check: (v) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more') },
-  { name: 'from', check: moment },
-  { name: 'to', check: moment },
+  ...timeKeys,
   { name: 'order', values: ['newest', 'oldest'] },
   { name: 'not.status', many: true, values: statuses },
   { name: 'not.action', each: true },

@@ -6,6 +6,7 @@ export interface Key {
   each?: boolean // may be repeated
   values?: readonly string[]
   check?: (value: string) => string | undefined
+  quiet?: boolean // shown elsewhere on the page, and as a chip only where it is wrong
 }
 
 export interface Chip { key: string; value: string; wrong?: string }

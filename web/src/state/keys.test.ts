@@ -6,6 +6,8 @@ describe('Keys', () => {
     [['/'], { do: 'filter' }],
     [['j'], { do: 'next' }],
     [['g', 'p'], { go: 'pools' }],
+    [['t'], { do: 'range' }],
+    [['g', 't'], { go: 'settings' }],
     [['g', 'o'], { go: './' }],
     [['g', 'z'], undefined],
     [['p'], undefined],

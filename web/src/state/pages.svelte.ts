@@ -1,7 +1,8 @@
 // A list in pages: the first is asked again and again, further ones when somebody wants them.
 import { untrack } from 'svelte'
-import { get, type Problem } from '../api/client'
+import { get, now, type Problem } from '../api/client'
 import { Poll } from './poll.svelte'
+import { timedPath } from './range'
 import { say } from './session.svelte'
 
 /** How many rows a list holds. */
@@ -27,11 +28,11 @@ export class Pages<A extends { next_cursor?: string }, T> {
   get full(): boolean { return this.rows.length >= rowsMax }
 
   async load(): Promise<void> {
-    const path = this.path(), cursor = this.cursor
+    const path = this.path(), asked = timedPath(path, now()), cursor = this.cursor
     if (this.busy || !cursor || this.full) return
     this.busy = true
     try {
-      const page = await get<A>(`${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`)
+      const page = await get<A>(`${asked}${asked.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`)
       if (path !== this.path()) return
       ;[this.more, this.next, this.deeper] = [[...this.more, ...this.rowsOf(page)], page.next_cursor, true]
     } catch (error) {

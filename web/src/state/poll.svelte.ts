@@ -4,6 +4,7 @@ import { get, now, Problem } from '../api/client'
 import { backOff } from '../live/backoff'
 import { topicOf } from '../live/topics'
 import { live } from './live.svelte'
+import { timedPath } from './range'
 
 /** The time, once a second while the page is visible. */
 let second = $state(now())
@@ -21,15 +22,15 @@ export class Poll<T> {
   paused = $state(false)
   private again: () => void = () => undefined
 
-  /** Path is asked every so many milliseconds; an undefined path is not asked. Rest says whether an answer is the last one. */
-  constructor(path: () => string | undefined, every = 2000, rest: (data: T) => boolean = () => false) {
+  /** Path is asked every so many milliseconds; an undefined path is not asked. An age in it, such as from=-6h, is counted from when it is asked. Rest says whether an answer is the last one. */
+  constructor(path: () => string | undefined, every: number | (() => number) = 2000, rest: (data: T) => boolean = () => false) {
     let asked: string | undefined
     $effect(() => {
       const wanted = path()
       const paused = this.paused
       if (wanted !== asked) [this.data, this.problem, this.at, asked] = [undefined, undefined, 0, wanted]
       if (wanted === undefined || paused) return
-      const topic = live.refused || this.refused === wanted ? undefined : topicOf(wanted)
+      const topic = live.refused || this.refused === wanted ? undefined : topicOf(timedPath(wanted, now()))
       if (!topic && !wanted.startsWith('api/')) return // a topic that is no question
       return untrack(() => (topic ? this.follow(wanted, topic) : this.loop(wanted, every, rest)))
     })
@@ -42,7 +43,7 @@ export class Poll<T> {
     const stop = new AbortController()
     this.again = () => {
       const at = now()
-      get<T>(path, { signal: stop.signal }).then(
+      get<T>(timedPath(path, at), { signal: stop.signal }).then(
         (data) => { if (!stop.signal.aborted) [this.data, this.problem, this.at] = [data, undefined, at] },
         (error: unknown) => { if (!stop.signal.aborted) this.problem = error as Problem })
       live.retry()
@@ -61,7 +62,7 @@ export class Poll<T> {
     }
   }
 
-  private loop(path: string, every: number, rest: (data: T) => boolean): () => void {
+  private loop(path: string, every: number | (() => number), rest: (data: T) => boolean): () => void {
     const stop = new AbortController()
     let timer = 0, failures = 0, asking = false, done = false
     const ask = async () => {
@@ -71,7 +72,7 @@ export class Poll<T> {
       asking = true
       const at = now()
       try {
-        const data = await get<T>(path, { signal: stop.signal })
+        const data = await get<T>(timedPath(path, at), { signal: stop.signal })
         if (stop.signal.aborted) return
         ;[this.data, this.problem, this.at, failures, done] = [data, undefined, at, 0, rest(data)]
       } catch (error) {
@@ -81,7 +82,7 @@ export class Poll<T> {
       } finally {
         asking = false
       }
-      if (!done && this.problem?.status !== 401 && this.problem?.status !== 403) timer = setTimeout(ask, failures ? backOff(failures) : every)
+      if (!done && this.problem?.status !== 401 && this.problem?.status !== 403) timer = setTimeout(ask, failures ? backOff(failures) : typeof every === 'number' ? every : every())
     }
     const shown = () => { if (!document.hidden && !done) void ask() }
     this.again = () => { done = false; void ask() }

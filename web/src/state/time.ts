@@ -29,7 +29,7 @@ export function age(at: string, now: number): string {
   return since < 0 ? `in ${duration(-since)}` : since < 1000 ? 'now' : `${duration(since)} ago`
 }
 
-const two = (n: number) => String(n).padStart(2, '0')
+export const two = (n: number) => String(n).padStart(2, '0')
 
 /** The time of day, with the date if that is another day than now's. */
 export function clock(at: string, now: number, utc: boolean): string {
@@ -55,13 +55,13 @@ export function moment(at: string, utc: boolean): string {
   return `${two(h!)}:${two(min!)}:${two(s!)}.${String(date.getUTCMilliseconds()).padStart(3, '0')}`
 }
 
-function fields(d: Date, utc: boolean): number[] {
+export function fields(d: Date, utc: boolean): number[] {
   return utc
     ? [d.getUTCFullYear(), d.getUTCMonth() + 1, d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds()]
     : [d.getFullYear(), d.getMonth() + 1, d.getDate(), d.getHours(), d.getMinutes(), d.getSeconds()]
 }
 
-function zone(d: Date): string {
+export function zone(d: Date): string {
   const min = -d.getTimezoneOffset()
   return `${min < 0 ? '−' : '+'}${two(Math.floor(Math.abs(min) / 60))}:${two(Math.abs(min) % 60)}`
 }

@@ -1,0 +1,108 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// worked makes a node that has something to show: executions that ended well and badly, and a mark.
+func worked(t *testing.T) *node {
+	t.Helper()
+	n := start(t)
+	for i := range 4 {
+		submit(t, n, "core.echo", map[string]any{"n": i}, map[string]any{"wait_seconds": 10})
+	}
+	submit(t, n, "core.fail", map[string]any{"message": "bad", "code": "bad"}, map[string]any{"wait_seconds": 10})
+	submit(t, n, "core.sleep", map[string]any{"seconds": 0.2}, map[string]any{"wait_seconds": 10})
+	ask[map[string]any](t, n, "POST", "/api/v1/marks", map[string]any{"name": "deploy <b>1.4.2</b>"})
+	return n
+}
+
+// counted waits until the charts have counts, which nodes write every ten seconds.
+func (p *page) counted(what string) {
+	p.t.Helper()
+	p.until("the charts show "+what, func() bool { return strings.Contains(strings.Join(strings.Fields(p.text(".legend")), " "), what) })
+}
+
+// Question 8 and the rates of the others: what came in and went out over time, each figure with the list behind it.
+func TestChartsShowTheChosenTime(t *testing.T) {
+	n := worked(t)
+	p := open(t, n, "/console/")
+	p.counted("completed 5")
+	p.counted("failed 1")
+	p.counted("submitted 6")
+	p.counted("p95 up to ≈ ")
+	p.shows(".marks", "2 marks on the axis") // the node's start, and the deployment
+	require.Equal(t, 4, p.count(".plot canvas"))
+	p.do(chromedp.Evaluate(`document.querySelectorAll('.chart details').forEach((d) => { d.open = true })`, nil))
+	p.shows(".chart table", "≈ ")
+	p.looks("overview-charts")
+	p.do(chromedp.ScrollIntoView(".charts"))
+	p.picture("overview-charts-below")
+	p.do(chromedp.Click(`//section[@aria-label='Outcomes']//td[3]//a`, chromedp.BySearch))
+	p.shows("h1", "Errors")
+	p.shows("tbody", "bad")
+	require.Contains(t, p.value("location.search"), "status=failed&from=")
+
+	// A drag over a chart chooses a range, which stands in the address.
+	p.visit("/console/actions/core.echo?from=-6h")
+	p.counted("completed 4")
+	require.NotContains(t, p.text(".legend"), "failed")
+	p.looks("action-charts")
+	p.do(chromedp.ScrollIntoView(".plot"))
+	left, top := p.place(".plot .u-over")
+	p.do(input.DispatchMouseEvent(input.MousePressed, left+20, top+40).WithButton(input.Left).WithClickCount(1),
+		input.DispatchMouseEvent(input.MouseMoved, left+120, top+40).WithButton(input.Left),
+		input.DispatchMouseEvent(input.MouseReleased, left+120, top+40).WithButton(input.Left).WithClickCount(1))
+	p.until("a range", func() bool { return strings.Contains(p.value("location.search"), "&to=") })
+	p.shows("#range", " to ")
+	p.counted("Nothing in this time")
+	p.looks("action-charts-nothing")
+}
+
+// place is where an element begins.
+func (p *page) place(selector string) (x, y float64) {
+	p.t.Helper()
+	var at []float64
+	p.do(chromedp.Evaluate(fmt.Sprintf("(({x, y}) => [x, y])(document.querySelector(%q).getBoundingClientRect())", selector), &at))
+	return at[0], at[1]
+}
+
+// The range stands in the address. A copied link has times in its place, and what is no time becomes a red chip.
+func TestTheRangeIsPartOfTheAddress(t *testing.T) {
+	n := worked(t)
+	p := open(t, n, "/console/executions")
+	p.until("rows", func() bool { return p.count("tbody tr") == 6 })
+	require.Equal(t, "All times", p.text("#range"))
+	p.do(chromedp.KeyEvent("t"))
+	p.shows(".range .pop", "Last 6 h")
+	p.looks("range")
+	p.click("Last 6 h")
+	p.until("the address", func() bool { return p.value("location.search") == "?from=-6h" })
+	p.shows("#range", "Last 6 h")
+	p.until("rows", func() bool { return p.count("tbody tr") == 6 })
+	require.Zero(t, p.count(".chip"), "the range is no chip")
+	p.do(chromedp.Evaluate(`navigator.clipboard.writeText = async (text) => { window.copied = text }`, nil))
+	p.click("Copy as…")
+	p.do(chromedp.Click(`//button[.='Link']`, chromedp.BySearch))
+	p.until("a copy", func() bool {
+		return strings.Contains(p.value("window.copied"), "executions?from=20") && strings.Contains(p.value("window.copied"), "&to=20")
+	})
+	p.click("Copy as…")
+	p.click("troupe command")
+	p.until("a command", func() bool { return strings.HasPrefix(p.value("window.copied"), "troupe list --since 20") })
+	p.visit("/console/executions?from=-6h&to=2020-01-31T08:00:00Z")
+	p.shows("main", "No execution has all of these filters")
+	p.shows("#range", "2020-01-31")
+	p.visit("/console/errors?from=yesterday")
+	p.shows(".chip.wrong", "want a time")
+	for _, path := range []string{"", "history", "changes", "actions/core.echo"} {
+		p.visit("/console/" + path + "?from=-24h")
+		p.shows("#range", "Last 24 h")
+	}
+}

@@ -1,0 +1,177 @@
+// Counts over time as a chart draws them, and as a table says them.
+import type { JournalEntry, Line, Series } from '../api/types'
+import { ledgerOf } from '../pages/changes'
+import { stamp, type Span } from '../state/range'
+import { withQuery } from '../state/route'
+import { duration, fields, two } from '../state/time'
+
+export type Unit = 'n' | 'ms'
+
+/** One line of a chart. Values are of the points; null: there is none. */
+export interface Drawn { name: string; tone: string; dash: number[]; values: (number | null)[]; /** The list behind all of it. */ href: string }
+
+export interface Chart {
+  title: string
+  unit: Unit
+  /** The lines stand on each other, as bars. */
+  stacked: boolean
+  /** When each point begins, in milliseconds. */
+  at: number[]
+  step: number
+  lines: Drawn[]
+  /** The list behind a point of a line. */
+  behind: (line: number, point: number) => string
+}
+
+/** What the counts are of. */
+export interface Scope { pool?: string; action?: string }
+
+const order = ['completed', 'cancelled', 'failed', 'timed_out', 'abandoned']
+const tones: Record<string, string> = { completed: 'good', cancelled: 'off', failed: 'bad', timed_out: 'warn', abandoned: 'wait' }
+const unsuccessful = ['failed', 'timed_out', 'abandoned']
+
+function times(s: Series): { at: number[]; step: number } {
+  const step = s.step_seconds * 1000, from = Date.parse(s.from)
+  // Points that begin behind what is counted have no counts yet, and are no zeros.
+  const points = Math.min(Math.max(0, ...s.series.map((l) => l.n.length)), Math.max(0, Math.ceil((Date.parse(s.until) - from) / step)))
+  return { at: Array.from({ length: points }, (_, i) => from + i * step), step }
+}
+
+/** The list of a time, with what the counts are of. What failed is listed by the time of its end, all else by that of its request. */
+export function listOf(scope: Scope, status: string | undefined, from: string, to: string | undefined): string {
+  const query = new URLSearchParams()
+  if (status) query.set('status', status)
+  for (const [key, value] of [['pool', scope.pool], ['action', scope.action], ['from', from], ['to', to]] as const) if (value) query.set(key, value)
+  return withQuery(status && unsuccessful.includes(status) ? 'errors' : 'executions', query)
+}
+
+interface Query { from: string; to?: string | undefined }
+
+function lists(scope: Scope, q: Query, at: number[], step: number) {
+  return {
+    whole: (status?: string) => listOf(scope, status, q.from, q.to),
+    point: (status: string | undefined, i: number) => listOf(scope, status, stamp(at[i]!), stamp(at[i]! + step)),
+  }
+}
+
+/** What ended, by outcome. */
+export function outcomes(s: Series, scope: Scope, q: Query): Chart {
+  const { at, step } = times(s), list = lists(scope, q, at, step)
+  const lines = [...s.series].sort((a, b) => order.indexOf(a.key) - order.indexOf(b.key))
+  return {
+    title: 'Outcomes', unit: 'n', stacked: true, at, step,
+    lines: lines.map((l) => ({ name: l.key, tone: tones[l.key] ?? 'off', dash: [], values: l.n.slice(0, at.length), href: list.whole(l.key) })),
+    behind: (line, point) => list.point(lines[line]!.key, point),
+  }
+}
+
+const sum = (series: readonly Line[], points: number): number[] => Array.from({ length: points }, (_, i) => series.reduce((n, l) => n + (l.n[i] ?? 0), 0))
+
+/** What came in against what went out. */
+export function flow(submitted: Series, ended: Series, scope: Scope, q: Query): Chart {
+  const one = times(submitted), other = times(ended)
+  const { at, step } = one.at.length >= other.at.length ? one : other
+  const list = lists(scope, q, at, step)
+  return {
+    title: 'In and out', unit: 'n', stacked: false, at, step,
+    lines: [
+      { name: 'submitted', tone: 'wait', dash: [6, 3], values: sum(submitted.series, at.length), href: list.whole() },
+      { name: 'ended', tone: 'run', dash: [], values: sum(ended.series, at.length), href: list.whole() },
+    ],
+    behind: (_, point) => list.point(undefined, point),
+  }
+}
+
+/** How long something took: half of it at most p50, and so on. */
+export function quantiles(title: string, s: Series, scope: Scope, q: Query): Chart {
+  const { at, step } = times(s), list = lists(scope, q, at, step)
+  const line = s.series[0]
+  const values = (of: number[] | undefined) => at.map((_, i) => ((line?.n[i] ?? 0) > 0 ? of?.[i] ?? null : null))
+  return {
+    title, unit: 'ms', stacked: false, at, step,
+    lines: ([['p50', 'good', [], line?.p50], ['p95', 'run', [6, 3], line?.p95], ['p99', 'bad', [2, 3], line?.p99]] as const)
+      .map(([name, tone, dash, of]) => ({ name, tone, dash: [...dash], values: values(of), href: list.whole() })),
+    behind: (_, point) => list.point(undefined, point),
+  }
+}
+
+const versionTones = ['run', 'wait', 'warn', 'off']
+const versionsMax = versionTones.length
+
+/** How long runs of each version took, the most used ones. */
+export function versions(s: Series, scope: Scope, q: Query): Chart {
+  const { at, step } = times(s), list = lists(scope, q, at, step)
+  return {
+    title: 'Run p95 by version', unit: 'ms', stacked: false, at, step,
+    lines: s.series.slice(0, versionsMax).map((l, i) => ({
+      name: l.key.slice(l.key.lastIndexOf('@') + 1) || 'none', tone: versionTones[i]!, dash: i ? [2 + 2 * i, 3] : [], href: list.whole(),
+      values: at.map((_, j) => ((l.n[j] ?? 0) > 0 ? l.p95?.[j] ?? null : null)),
+    })),
+    behind: (_, point) => list.point(undefined, point),
+  }
+}
+
+/** Points without neighbours, which no line shows. */
+export const alone = (values: readonly (number | null)[]): number[] =>
+  values.flatMap((v, i) => (v !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null ? [i] : []))
+
+/** Values that stand on those of the lines before. */
+export function stacked(lines: readonly Drawn[]): number[][] {
+  const base: number[] = []
+  return lines.map((l) => l.values.map((v, i) => (base[i] = (base[i] ?? 0) + (v ?? 0))))
+}
+
+/** The parts of a range of which the counts are not known: before what is kept, and behind what is counted. */
+export function unknown(s: Series | undefined, span: Span, now: number): [from: number, to: number][] {
+  if (!s) return []
+  const parts: [number, number][] = []
+  const kept = s.known_from ? Date.parse(s.known_from) : 0, until = Date.parse(s.until), end = Math.min(span.to, now)
+  if (kept > span.from) parts.push([span.from, Math.min(kept, span.to)])
+  if (until < end) parts.push([Math.max(until, span.from), end])
+  return parts
+}
+
+/** Rows of the table: the points that have something, each with a cell for every line. */
+export function rows(c: Chart): { at: number; cells: { text: string; href: string }[] }[] {
+  return c.at.flatMap((at, i) => {
+    const cells = c.lines.map((l, j) => ({ text: say(l.values[i] ?? null, c.unit), href: c.behind(j, i) }))
+    return c.lines.some((l) => (l.values[i] ?? 0) > 0) ? [{ at, cells }] : []
+  })
+}
+
+/** A value in words. Times come from histograms, so they are about so long. */
+export function say(v: number | null, unit: Unit): string {
+  if (v === null) return '–'
+  return unit === 'n' ? v.toLocaleString('en') : `≈ ${duration(v)}`
+}
+
+/** What all of a line comes to: a sum, or the largest. */
+export function total(l: Drawn, unit: Unit): string {
+  const known = l.values.filter((v) => v !== null)
+  return unit === 'n' ? say(known.reduce((a, b) => a + b, 0), 'n') : known.length ? `up to ${say(Math.max(...known), 'ms')}` : '–'
+}
+
+/** A mark of an axis of values. */
+export const level = (v: number, unit: Unit): string => (unit === 'ms' ? (v === 0 ? '0' : duration(v)) : v >= 10_000 ? `${Math.round(v / 1000)}k` : Number.isInteger(v) ? String(v) : '')
+
+/** A mark of an axis of times, which are so many milliseconds apart. */
+export function tick(at: number, apart: number, utc: boolean): string {
+  const [, m, d, h, min, s] = fields(new Date(at), utc)
+  if (apart >= 86_400_000 || (h === 0 && min === 0 && s === 0)) return `${two(m!)}-${two(d!)}`
+  return apart < 60_000 ? `${two(h!)}:${two(min!)}:${two(s!)}` : `${two(h!)}:${two(min!)}`
+}
+
+export interface Mark { at: number; text: string; tone: string; href: string }
+
+const lostWords = ['dead', 'fenced']
+
+/** Marks on the axis of times: what somebody marked, and nodes that came, went and were lost. */
+export function marksOf(entries: readonly JournalEntry[], names: ReadonlyMap<string, string>): Mark[] {
+  const marks = entries.flatMap((e): Mark[] => {
+    const href = ledgerOf(e)
+    if (e.kind === 'mark') return [{ at: Date.parse(e.at), text: e.subject, tone: 'run', href }]
+    if (e.kind !== 'node' || !['joined', 'draining', 'stopped', ...lostWords].includes(e.what)) return []
+    return [{ at: Date.parse(e.at), text: `node ${names.get(e.subject) ?? e.subject.slice(-6)} ${e.what}`, tone: lostWords.includes(e.what) ? 'bad' : 'off', href }]
+  })
+  return marks.sort((a, b) => a.at - b.at)
+}
