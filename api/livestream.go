@@ -15,11 +15,10 @@ import (
 
 // Bounds of live streams.
 const (
-	StreamsMax  = 256              // on a node
-	liveBeat    = 2 * time.Second  // between two signs of life
-	liveAdmit   = 10 * time.Second // between two looks whether the reader may still read
-	liveBackMax = 5 * time.Second  // after which a reader comes back to a node that has stopped, so that not all come at once
-	liveFull    = 5 * time.Second  // after which one comes back to a node that has no place
+	StreamsMax  = 256             // on a node
+	liveBeat    = 2 * time.Second // between two signs of life; at each, the node looks whether the reader may still read
+	liveBackMax = 5 * time.Second // after which a reader comes back to a node that has stopped, so that not all come at once
+	liveFull    = 5 * time.Second // after which one comes back to a node that has no place
 )
 
 // LiveHello is the first event of a live stream, notice: what answers.
@@ -88,7 +87,7 @@ func (s *server) pump(c *call, st *stream, reader *hub.Reader) error {
 	if err := st.send("notice", LiveHello{Node: s.About.Node, Version: s.Version, Build: s.About.Build}); err != nil {
 		return err
 	}
-	beat, admitted := time.NewTicker(liveBeat), time.Now()
+	beat := time.NewTicker(liveBeat)
 	defer beat.Stop()
 	for {
 		select {
@@ -97,10 +96,8 @@ func (s *server) pump(c *call, st *stream, reader *hub.Reader) error {
 				return err
 			}
 		case <-beat.C:
-			if time.Since(admitted) >= liveAdmit {
-				if admitted = time.Now(); !s.admits(c) {
-					return st.write(hub.Reset("you may no longer read this; log in again", 0))
-				}
+			if !s.admits(c) {
+				return st.write(hub.Reset("you may no longer read this; log in again", 0))
 			}
 			if err := st.send("alive", LiveBeat{At: s.Now().UTC(), Read: reader.Ages()}); err != nil {
 				return err

@@ -283,7 +283,7 @@ func TestATokensEndEndsItsStream(t *testing.T) {
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
 		require.NotContains(t, written(), "reset")
-		time.Sleep(liveAdmit + liveBeat)
+		time.Sleep(2 * liveBeat)
 		synctest.Wait()
 		require.True(t, strings.HasSuffix(written(), "data: {\"why\":\"you may no longer read this; log in again\",\"retry_after_ms\":0}\n\n"), written())
 		for token, code := range map[string]int{"": 401, readToken: 401, submitToken: 403} {
