@@ -162,20 +162,3 @@ func TestWhatIsNotThereSaysSo(t *testing.T) {
 	p.visit("/console/executions/nope")
 	p.shows("main", "is not known here")
 }
-
-// A node that goes away leaves the data on the page, with its age; and the page goes on by itself once it is back.
-func TestThePageOutlivesItsNode(t *testing.T) {
-	n := start(t)
-	submit(t, n, "core.echo", map[string]any{}, map[string]any{"wait_seconds": 10})
-	p := open(t, n, "/console/executions")
-	p.shows("tbody", "core.echo")
-	p.cutOff()
-	n.kill()
-	p.shows(".trouble", "The node does not answer")
-	p.shows("tbody", "core.echo")
-	p.looks("away")
-	n.args = []string{"--listen", strings.TrimPrefix(n.url, "http://")}
-	require.NoError(t, n.begin())
-	p.until("the trouble is over", func() bool { return p.count(".trouble") == 0 })
-	p.shows("tbody", "core.echo")
-}

@@ -90,6 +90,7 @@ func TestAPageGoesOnWhenItsNodeIsBack(t *testing.T) {
 	require.Equal(t, 1, p.count("table.stale"))
 	require.Equal(t, 1, p.count("tbody tr"))
 	require.Zero(t, p.count(".trouble:not(.lost)"), "it is said once")
+	p.looks("away")
 	n.args = []string{"--listen", strings.TrimPrefix(n.url, "http://")}
 	require.NoError(t, n.begin())
 	p.until("the banner is gone", func() bool { return p.count(".trouble") == 0 })
