@@ -86,6 +86,8 @@ type Backend interface {
 	CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool, by string) error
 	KillWorker(ctx context.Context, id messages.WorkerID, by string) error
 	Pools(ctx context.Context, node string) (view.Pools, error)
+	// Pool returns one pool in detail, of all live nodes.
+	Pool(ctx context.Context, name string) (view.PoolDetail, error)
 	CordonPool(ctx context.Context, pool string, cordoned bool, by string) error
 	Nodes(ctx context.Context) ([]view.Node, error)
 	CordonNode(ctx context.Context, id string, cordoned bool, by string) error

@@ -316,6 +316,13 @@ func (b *backend) Pools(_ context.Context, node string) (view.Pools, error) {
 	return view.Pools{Pools: []view.Pool{{Name: "go", Runtime: "go", Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
 }
 
+func (b *backend) Pool(_ context.Context, name string) (view.PoolDetail, error) {
+	if name != "go" {
+		return view.PoolDetail{}, store.ErrNotFound
+	}
+	return view.PoolDetail{Pool: view.Pool{Name: name}, Slots: []view.SlotCount{{State: "ready", N: 4}}, Queues: []view.PoolQueue{}}, nil
+}
+
 func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
 	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned, " by ", by)+view.ReasonOf(ctx))
 }

@@ -41,6 +41,8 @@ func fleetRoutes() []*route {
 		{method: "GET", path: "/api/v1/pools", scope: ScopeRead, group: "pools",
 			params:  []param{nodeParam},
 			summary: "The pools, summed over all nodes.", result: PoolList{}, handle: (*server).pools},
+		{method: "GET", path: "/api/v1/pools/{pool}", scope: ScopeRead, group: "pools",
+			summary: "One pool in detail: its slots by state, what waits by priority and cause, and when that is done.", result: view.PoolDetail{}, handle: (*server).pool},
 		{method: "POST", reason: true, path: "/api/v1/pools/{pool}/cordon", scope: ScopeAdmin, group: "pools",
 			summary: "Give the pool no more work.", result: CordonView{}, handle: cordonPool(true)},
 		{method: "POST", reason: true, path: "/api/v1/pools/{pool}/uncordon", scope: ScopeAdmin, group: "pools",
@@ -180,6 +182,10 @@ func (s *server) pools(c *call) error {
 		return err
 	}
 	return writeJSON(c.w, http.StatusOK, list)
+}
+
+func (s *server) pool(c *call) error {
+	return s.onNamed(c, "pool", "pool", http.StatusOK, func(name string) (any, error) { return s.Backend.Pool(c.r.Context(), name) })
 }
 
 // poolList asks all nodes for their pools, or one.

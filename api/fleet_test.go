@@ -45,6 +45,15 @@ func TestAWorkerAndItsHealth(t *testing.T) {
 	}
 }
 
+func TestAPoolInDetail(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	v := read[view.PoolDetail](t, ask(t, h, "GET", "/api/v1/pools/go", ""), 200)
+	require.Equal(t, []view.SlotCount{{State: "ready", N: 4}}, v.Slots)
+	refused(t, ask(t, h, "GET", "/api/v1/pools/none", ""), 404, messages.CodeNotFound, "pool")
+	refused(t, ask(t, h, "GET", "/api/v1/pools/go?node=n1", ""), 400, messages.CodeInvalidRequest, "node")
+}
+
 func TestSteering(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -66,6 +66,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[submit.Request]():   "SubmitRequest",
 	reflect.TypeFor[view.Node]():        "NodeView",
 	reflect.TypeFor[view.Pool]():        "PoolView",
+	reflect.TypeFor[view.Drain]():       "DrainEstimate",
 	reflect.TypeFor[view.Retry]():       "RetryView",
 	reflect.TypeFor[view.Session]():     "SessionView",
 	reflect.TypeFor[view.Transition]():  "TransitionView",

@@ -153,10 +153,10 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
 	require.Equal(t, []string{
-		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "ChainView", "CordonView", "CountsView", "DeadLetter",
-		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
-		"ExecutionList", "ExecutionView", "Explanation", "FacetCount", "Facets", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "Ledger", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
-		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlowerAction", "StatusCount",
+		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "CauseCount", "ChainView", "CordonView", "CountsView", "DeadLetter",
+		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "DrainEstimate", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
+		"ExecutionList", "ExecutionView", "Explanation", "FacetCount", "Facets", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "Ledger", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputView", "Overview", "PoolDetail", "PoolList", "PoolOverview", "PoolQueue", "PoolView", "PriorityCount", "Rates",
+		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlotCount", "SlotFailure", "SlowerAction", "StatusCount",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
 	}, slices.Sorted(maps.Keys(d.Components.Schemas)))

@@ -122,7 +122,7 @@ func (p *pools) DescribeAll(ctx context.Context) map[string]supervisor.Descripti
 
 // Describe asks one pool for its view.
 func (p *pools) Describe(ctx context.Context, name string) (supervisor.Description, error) {
-	return askPool[supervisor.Describe, supervisor.Description](ctx, p, name, supervisor.Describe{})
+	return askPool[supervisor.Describe, supervisor.Description](ctx, p, name, supervisor.Describe{Waits: true})
 }
 
 // Why asks a pool what an execution waits for.

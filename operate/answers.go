@@ -131,6 +131,10 @@ func (s steered) pools(ctx context.Context, _ peers.Request, m wire.Pools) (wire
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
+	if m.Pool != "" {
+		return pageOf(s.own.ownPool(ctx, m.Pool), m.After, func(p view.PoolShare) string { return p.Name },
+			func(p view.PoolShare, after string) bool { return p.Name > after })
+	}
 	return pageOf(s.own.ownPools(ctx), m.After, func(p view.Pool) string { return p.Name },
 		func(p view.Pool, after string) bool { return p.Name > after })
 }

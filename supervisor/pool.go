@@ -110,7 +110,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	case *Replace:
 		p.workers.Replace(&m.Config, m.Mended, m.By)
 	case *DescribeQuestion:
-		m.Reply(p.describe(m.Ask.Seen), nil)
+		m.Reply(p.describe(m.Ask), nil)
 	case *WhyQuestion:
 		m.Reply(p.why(m.Ask.ID), nil)
 
@@ -270,11 +270,14 @@ func (p *Pool) why(id messages.ExecutionID) WhyAnswer {
 	return answer
 }
 
-func (p *Pool) describe(seen bool) Description {
+func (p *Pool) describe(m Describe) Description {
 	d := p.workers.Describe()
 	d.Router, d.Lead = p.router.Snapshot(), p.link.Leading()
-	if seen {
+	if m.Seen {
 		d.Seen = p.router.Seen()
+	}
+	if m.Waits {
+		d.Waits = p.router.Waits()
 	}
 	return d
 }

@@ -82,8 +82,8 @@ type (
 	}
 	// Halt says why nothing may be placed for now, as roster.Halted does.
 	Halt struct{ Why roster.Reason }
-	// Describe asks for the pool's view. Seen: with each worker as the router sees it.
-	Describe struct{ Seen bool }
+	// Describe asks for the pool's view. Seen: with each worker as the router sees it. Waits: with what is held waits for.
+	Describe struct{ Seen, Waits bool }
 	// WhyWaiting asks why an execution is not running.
 	WhyWaiting struct{ ID messages.ExecutionID }
 	// WhyAnswer is the reason, or, where another node's router must be asked for it, that node.

@@ -40,6 +40,7 @@ func (c completion) addTo(root *cobra.Command) {
 		"cancel":  executionIDs("requested,scheduling,scheduled,running,cancelling"),
 		"retry":   executionIDs("failed,timed_out,cancelled,abandoned"),
 		"workers": first(workerIDs), "cordon": things, "uncordon": things, "drain": first(nodeNames),
+		"pool": first(poolNames),
 	} {
 		if cmd, _, err := root.Find([]string{verb}); err == nil {
 			cmd.ValidArgsFunction = c.offering(o)
@@ -52,6 +53,7 @@ func (c completion) addTo(root *cobra.Command) {
 			"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs,
 			"not-status": statuses, "not-action": actionNames, "not-pool": poolNames, "not-worker": workerIDs,
 		},
+		"facets": {"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs},
 		"series": {"by": fields, "metric": metrics},
 		"submit": {"affinity": affinities},
 	} {

@@ -88,6 +88,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 		"GET /api/v1/workers":          hostileAnswer[api.WorkerList](t),
 		"GET /api/v1/workers/a/b/0":    hostileAnswer[api.WorkerDetailView](t),
 		"GET /api/v1/pools":            hostileAnswer[api.PoolList](t),
+		"GET /api/v1/pools/p":          hostileAnswer[view.PoolDetail](t),
 		"GET /api/v1/nodes":            hostileAnswer[api.NodeList](t),
 		"GET /api/v1/sessions":         hostileAnswer[api.SessionList](t),
 		"GET /api/v1/actions":          hostileAnswer[api.ActionList](t),
@@ -102,7 +103,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 	})
 	for _, args := range [][]string{
 		{"get", id1}, {"get", id1, "--events"}, {"get", id1, "--chain"}, {"why", id1}, {"timeline", id1}, {"history"}, {"findings"}, {"overview"}, {"errors"}, {"facets"}, {"logs", id1}, {"list"}, {"wait", id1},
-		{"workers"}, {"worker", "get", "a/b/0"}, {"pools"}, {"nodes"}, {"sessions"}, {"actions"}, {"tree"}, {"tree", "troupe"},
+		{"workers"}, {"worker", "get", "a/b/0"}, {"pools"}, {"pool", "p"}, {"nodes"}, {"sessions"}, {"actions"}, {"tree"}, {"tree", "troupe"},
 		{"dead-letters"}, {"dead-letters", "get", "7"}, {"reload"}, {"cancel", id1}, {"submit", "core.echo", "--wait"},
 		{"get", id1, "-o", "json"}, {"workers", "-o", "json"}, {"logs", id1, "-o", "json"}, {"tree", "-o", "json"},
 		{"__complete", "submit", ""}, {"__complete", "drain", ""}, {"get", id1, hostile}, {hostile},

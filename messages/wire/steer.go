@@ -47,8 +47,8 @@ type ProbeWorker struct {
 // Workers asks for a page of the node's workers, by pool and slot, behind After.
 type Workers struct{ Pool, After string }
 
-// Pools asks for a page of the node's pools, by name, behind After.
-type Pools struct{ After string }
+// Pools asks for a page of the node's pools, by name, behind After; or for Pool alone, in detail.
+type Pools struct{ After, Pool string }
 
 // Readings asks for a page of what the node's series have come to, by the texts of the series, behind After.
 type Readings struct{ After string }
@@ -102,7 +102,7 @@ func (b ProbeWorker) encode() proto.Message {
 	return &troupev1.ProbeWorker{Pool: b.Pool, Slot: int32(b.Slot), Probe: b.Probe, By: b.By}
 }
 func (b Workers) encode() proto.Message  { return &troupev1.Workers{Pool: b.Pool, After: b.After} }
-func (b Pools) encode() proto.Message    { return &troupev1.Pools{After: b.After} }
+func (b Pools) encode() proto.Message    { return &troupev1.Pools{After: b.After, Pool: b.Pool} }
 func (b Readings) encode() proto.Message { return &troupev1.Readings{After: b.After} }
 func (b Views) encode() proto.Message    { return &troupev1.Views{View: b.View, Next: b.Next} }
 func (b Output) encode() proto.Message   { return &troupev1.Output{Feed: b.Feed, From: b.From} }
@@ -162,7 +162,9 @@ func (b Workers) check(messages.Placement) error {
 	return errors.Join(checkText("pool", b.Pool), checkPlace(b.After))
 }
 
-func (b Pools) check(messages.Placement) error { return checkPlace(b.After) }
+func (b Pools) check(messages.Placement) error {
+	return errors.Join(checkText("pool", b.Pool), checkPlace(b.After))
+}
 
 func (b Readings) check(messages.Placement) error { return checkPlace(b.After) }
 

@@ -43,7 +43,7 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_DRAIN:            wire.Drain{By: "ana"},
 		troupev1.Kind_KIND_PROBE_WORKER:     wire.ProbeWorker{Pool: "shell", Slot: 3, Probe: true, By: "ana"},
 		troupev1.Kind_KIND_WORKERS:          wire.Workers{Pool: "shell", After: "shell/7"},
-		troupev1.Kind_KIND_POOLS:            wire.Pools{After: "go"},
+		troupev1.Kind_KIND_POOLS:            wire.Pools{After: "go", Pool: "python"},
 		troupev1.Kind_KIND_READINGS:         wire.Readings{After: "troupe_store_up"},
 		troupev1.Kind_KIND_VIEWS:            wire.Views{View: []byte(`[{"id":"a/go/0"}]`), Next: "go/0"},
 		troupev1.Kind_KIND_OUTPUT:           wire.Output{Feed: 3, From: 17},

@@ -44,6 +44,30 @@ type WorkerView struct {
 	Placements []messages.Placement `json:"placements,omitempty"` // written, unclaimed or running, oldest first
 }
 
+// WaitsMax bounds the executions that Waits counts.
+const WaitsMax = 1000
+
+// Waits says what some of the held executions wait for, at most WaitsMax of them.
+type Waits struct {
+	Counted    int
+	Priorities map[messages.Priority]int
+	Reasons    map[Reason]int
+}
+
+// Waits counts the held executions by priority and reason. Of more than WaitsMax it counts any.
+func (r *Roster) Waits() Waits {
+	waits := Waits{Priorities: map[messages.Priority]int{}, Reasons: map[Reason]int{}}
+	for _, w := range r.held {
+		if waits.Counted == WaitsMax {
+			break
+		}
+		waits.Counted++
+		waits.Priorities[w.candidate.Priority]++
+		waits.Reasons[r.whyHeld(w)]++
+	}
+	return waits
+}
+
 // Snapshot returns the view of the pool as a whole.
 func (r *Roster) Snapshot() Snapshot {
 	s := Snapshot{

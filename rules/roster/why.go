@@ -11,10 +11,15 @@ func (r *Roster) Why(now time.Time, id messages.ExecutionID) Reason {
 	if f := r.flights[id]; f != nil {
 		return f.why()
 	}
-	w := r.held[id]
+	if w := r.held[id]; w != nil {
+		return r.whyHeld(w)
+	}
+	return r.whyUnheld(now, id)
+}
+
+// whyHeld says why a held execution is not placed.
+func (r *Roster) whyHeld(w *waiter) Reason {
 	switch {
-	case w == nil:
-		return r.whyUnheld(now, id)
 	case r.resigned:
 		return Handed
 	case w.line != nil && w.line.asking:

@@ -170,3 +170,33 @@ func TestABackOffForgetsItsSession(t *testing.T) {
 	require.Equal(t, NotLoaded, r.Why(epoch0, idOf("b")), "it is not placed before the store says that it is first")
 	require.Zero(t, r.Snapshot().Held)
 }
+
+// What is held is counted by priority and reason, up to a bound.
+func TestWaitsAreCounted(t *testing.T) {
+	t.Parallel()
+	r := New(Config{})
+	perform(t, r, "0s seen w0 refusing")
+	perform(t, r, "0s wake")
+	for i, c := range []messages.Candidate{
+		{Priority: 5}, {Priority: 9}, {Priority: 5, Session: "s", Affinity: messages.AffinityStrict}, {Priority: 5, Session: "s", Affinity: messages.AffinityStrict},
+	} {
+		c.ID, c.Seq = messages.NewExecutionID(), int64(i+1)
+		require.True(t, r.hold(&c) && r.held[c.ID] != nil)
+	}
+	waits := r.Waits()
+	require.Equal(t, map[messages.Priority]int{5: 3, 9: 1}, waits.Priorities)
+	require.Equal(t, 4, waits.Counted)
+	all := map[Reason]int{}
+	for id := range r.held {
+		all[r.Why(epoch0, id)]++
+	}
+	require.Equal(t, all, waits.Reasons)
+	require.Greater(t, len(all), 1, "%v", all)
+	for i := range WaitsMax {
+		c := messages.Candidate{ID: messages.NewExecutionID(), Seq: int64(10_000 + i), Priority: 1}
+		require.True(t, r.hold(&c))
+	}
+	waits = r.Waits()
+	require.Equal(t, WaitsMax, waits.Counted)
+	require.Equal(t, WaitsMax, waits.Priorities[1]+waits.Priorities[5]+waits.Priorities[9])
+}

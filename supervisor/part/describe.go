@@ -20,6 +20,7 @@ type Description struct {
 	Runtime  messages.Runtime
 	Router   roster.Snapshot
 	Seen     []roster.WorkerView // each worker as the router sees it, where that was asked for
+	Waits    roster.Waits        // what is held waits for, where that was asked for
 	Workers  []WorkerState
 	State    restart.State
 	Cordoned bool

@@ -137,6 +137,9 @@ func (r *Router) Why(id messages.ExecutionID) roster.Reason { return r.roster.Wh
 // Snapshot is what the router knows.
 func (r *Router) Snapshot() roster.Snapshot { return r.roster.Snapshot() }
 
+// Waits is what some of the executions that the router holds wait for.
+func (r *Router) Waits() roster.Waits { return r.roster.Waits() }
+
 // Seen returns each worker as the roster sees it.
 func (r *Router) Seen() []roster.WorkerView { return r.roster.Workers() }
 

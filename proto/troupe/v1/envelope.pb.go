@@ -1297,7 +1297,9 @@ func (x *Workers) GetAfter() string {
 type Pools struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The page begins behind this pool; empty: at the first.
-	After         string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	After string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	// Only this pool, with its slots and what its router holds; empty: all, without them. Older nodes answer all.
+	Pool          string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1335,6 +1337,13 @@ func (*Pools) Descriptor() ([]byte, []int) {
 func (x *Pools) GetAfter() string {
 	if x != nil {
 		return x.After
+	}
+	return ""
+}
+
+func (x *Pools) GetPool() string {
+	if x != nil {
+		return x.Pool
 	}
 	return ""
 }
@@ -1758,9 +1767,10 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x02by\x18\x04 \x01(\tR\x02by\"3\n" +
 	"\aWorkers\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\tR\x05after\"\x1d\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"1\n" +
 	"\x05Pools\x12\x14\n" +
-	"\x05after\x18\x01 \x01(\tR\x05after\" \n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\" \n" +
 	"\bReadings\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\"/\n" +
 	"\x05Views\x12\x12\n" +
