@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
+	"github.com/troupe-run/troupe/rules/keyframe"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
@@ -76,6 +77,11 @@ type Backend interface {
 	// Facets counts how many executions of a filter have each value of the fields. It looks at a bounded number of executions, or at counts
 	// by minute, and the page says how far it came.
 	Facets(ctx context.Context, f store.Filter, fields []facets.Field) (*facets.Counts, store.Page, error)
+
+	// Fleet returns what all live nodes and their pools are now, a letter for each worker.
+	Fleet(ctx context.Context) (*keyframe.Fleet, []view.Unreached, error)
+	// FleetAt returns what they were at a time, as far as that was recorded.
+	FleetAt(ctx context.Context, at time.Time) (*keyframe.Fleet, error)
 
 	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
+	"github.com/troupe-run/troupe/rules/keyframe"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
@@ -285,6 +286,16 @@ func (b *backend) Facets(ctx context.Context, f store.Filter, fields []facets.Fi
 		counts.Add(&page.Executions[i])
 	}
 	return counts, store.Page{More: b.more, Searched: page.Searched}, err
+}
+
+func (b *backend) Fleet(context.Context) (*keyframe.Fleet, []view.Unreached, error) {
+	f := &keyframe.Fleet{At: time.Unix(0, 0), Nodes: []keyframe.FleetNode{{Name: "a", State: "active"}}, Pools: []keyframe.Cells{{Node: "a", Name: "go", Slots: "rb", Grades: "hh"}}}
+	return f, b.unreached, b.err
+}
+
+func (b *backend) FleetAt(_ context.Context, at time.Time) (*keyframe.Fleet, error) {
+	f := keyframe.At(at, &keyframe.Records{})
+	return f, b.err
 }
 
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
+	"github.com/troupe-run/troupe/rules/keyframe"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
@@ -80,6 +81,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[failures.Group]():   "ErrorGroup",
 	reflect.TypeFor[bulk.Counted]():     "BulkCount",
 	reflect.TypeFor[facets.Count]():     "FacetCount",
+	reflect.TypeFor[keyframe.Cells]():   "FleetPool",
 	reflect.TypeFor[failures.Share]():   "ErrorShare",
 	reflect.TypeFor[rollup.Line]():      "SeriesLine",
 	reflect.TypeFor[rollup.Digest]():    "CountsView",

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/rules/alerts"
+	"github.com/troupe-run/troupe/rules/keyframe"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -19,7 +20,7 @@ func (o *Operator) Handlers() []peers.Handler {
 	return []peers.Handler{
 		peers.Handle(s.cancel), peers.Handle(s.drain), peers.Handle(s.output),
 		peers.HandleLong(steerTime, s.kill), peers.HandleLong(steerTime, s.cordon),
-		peers.HandleLong(steerTime, s.workers), peers.HandleLong(steerTime, s.pools), peers.HandleLong(steerTime, s.readings),
+		peers.HandleLong(steerTime, s.workers), peers.HandleLong(steerTime, s.pools), peers.HandleLong(steerTime, s.readings), peers.HandleLong(steerTime, s.cells),
 		peers.HandleLong(o.own.probeTime(), s.probe),
 	}
 }
@@ -137,6 +138,14 @@ func (s steered) pools(ctx context.Context, _ peers.Request, m wire.Pools) (wire
 	}
 	return pageOf(s.own.ownPools(ctx), m.After, func(p view.Pool) string { return p.Name },
 		func(p view.Pool, after string) bool { return p.Name > after })
+}
+
+func (s steered) cells(ctx context.Context, _ peers.Request, m wire.Cells) (wire.Body, error) {
+	if err := s.shut(); err != nil {
+		return done(err)
+	}
+	return pageOf(s.own.ownCells(ctx), m.After, func(c keyframe.Cells) string { return c.Name },
+		func(c keyframe.Cells, after string) bool { return c.Name > after })
 }
 
 func (s steered) readings(ctx context.Context, _ peers.Request, m wire.Readings) (wire.Body, error) {

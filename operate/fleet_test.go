@@ -2,6 +2,7 @@ package operate
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/keyframe"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 )
@@ -77,6 +80,74 @@ func TestTheSeriesOfAllNodesAreRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, read, 1)
 	require.Equal(t, "b", missing[0].Node)
+}
+
+// Any node shows the workers of all as letters, and names those that do not answer.
+func TestTheFleetIsShown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 2), c.join("b", "shell", 1)
+	b.stage.pools["shell"].Workers[0].State = lifecycle.Busy
+	for _, asked := range []*node{a, b} {
+		f, missing, err := asked.Fleet(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, missing)
+		require.False(t, f.Partial)
+		require.Len(t, f.Nodes, 2)
+		require.Equal(t, []string{"a", "rr", "b", "b"}, []string{f.Pools[0].Node, f.Pools[0].Slots, f.Pools[1].Node, f.Pools[1].Slots})
+		require.Equal(t, []messages.Generation{3, 3}, f.Pools[0].Generations)
+		require.Equal(t, b.cfg.Incarnation, f.Pools[1].Incarnation)
+	}
+	c.lost[b.cfg.Incarnation] = true
+	f, missing, err := a.Fleet(t.Context())
+	require.NoError(t, err)
+	require.Len(t, missing, 1)
+	require.True(t, f.Partial)
+	require.Len(t, f.Pools, 1)
+}
+
+// What the nodes were at a time is read of the store: keyframes, transitions, and the journal.
+func TestThePastOfTheFleetIsRead(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := c.join("a", "shell", 1)
+	ctx := t.Context()
+	begin, key := time.Date(2026, 3, 1, 3, 12, 0, 0, time.UTC), messages.WorkerKey{Incarnation: a.cfg.Incarnation, Pool: "shell"}
+	at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+	own := a.Frame(ctx)
+	require.Equal(t, "a", own.Node)
+	for _, when := range []int{0, 300} {
+		b, err := keyframe.Encode(&own)
+		require.NoError(t, err)
+		require.NoError(t, c.store.SaveKeyframe(ctx, store.Keyframe{Incarnation: a.cfg.Incarnation, At: at(when), Frame: b}))
+		own.Pools[0].Slots[0].State, own.Pools[0].Slots[0].Generation = lifecycle.Busy, 4
+	}
+	require.NoError(t, c.store.RecordTransitions(ctx, []store.WorkerEvent{
+		{Key: key, Generation: 3, At: at(10), From: "busy", To: "terminating", Reason: "error"},
+		{Key: key, Generation: 3, At: at(20), From: "terminating", To: "terminated", Reason: "cleanup_complete", Lasted: 10 * time.Second},
+		{Key: key, Generation: 4, At: at(40), From: "initializing", To: "ready", Reason: "init_complete", Lasted: 15 * time.Second},
+		{Key: key, Generation: 4, At: at(45), From: "later", To: "odd", Reason: "of a later version"},
+	}, make([]string, 4)))
+	require.NoError(t, c.store.AppendJournal(ctx, []messages.JournalEntry{
+		{Incarnation: a.cfg.Incarnation, Number: 1, At: at(5), Kind: messages.JournalRouter, Subject: "shell", What: "taken", Detail: []byte(`{"epoch":2}`)},
+		{Incarnation: a.cfg.Incarnation, Number: 2, At: at(6), Kind: messages.JournalPool, Subject: "shell", What: "condition", Reason: "ready"},
+	}))
+	for when, want := range map[int]string{0: "r 3 alone", 4: "u 3 alone", 5: "u 3 leading", 11: "t 3 leading", 20: "x 3 leading", 22: "x 3 leading", 26: "i 4 leading", 41: "u 4 leading"} {
+		f, err := a.FleetAt(ctx, at(when))
+		require.NoError(t, err)
+		require.Empty(t, f.Notes)
+		require.Len(t, f.Pools, 1)
+		p := &f.Pools[0]
+		require.Equal(t, want, fmt.Sprint(p.Slots, " ", p.Generations[0], " ", p.Mode), "at %d", when)
+	}
+	f, err := a.FleetAt(ctx, at(-1))
+	require.NoError(t, err)
+	require.Equal(t, []string{"node a stored no keyframe in the hour before, so most of it is not known"}, f.Notes)
+
+	require.NoError(t, c.store.SaveKeyframe(ctx, store.Keyframe{Incarnation: a.cfg.Incarnation, At: at(50), Frame: []byte("none")}))
+	f, err = a.FleetAt(ctx, at(60))
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(f.Notes), "cannot be read: the keyframe is damaged")
 }
 
 // A command is carried out by the node that has the worker, once, whichever node was asked.

@@ -208,6 +208,8 @@ func (s *stage) AskLong(ctx context.Context, _ time.Duration, to messages.Incarn
 		return a.workers(ctx, r, m)
 	case wire.Pools:
 		return a.pools(ctx, r, m)
+	case wire.Cells:
+		return a.cells(ctx, r, m)
 	case wire.Readings:
 		return a.readings(ctx, r, m)
 	case wire.ProbeWorker:

@@ -39,6 +39,8 @@ type Config struct {
 
 	// Readings are what this node's series have come to, in the order of their texts.
 	Readings func(context.Context) []alerts.Reading
+	// Mailboxes, where set, are the messages in the fullest mailbox of each pool's actors, and of the node's other actors.
+	Mailboxes func() (of map[string]int, other int)
 	// Journal, where set, records what an operator had done. It does not wait.
 	Journal func(e messages.JournalEntry)
 	// MarkPool adds to the view of a pool of this node what its last reload came to.
@@ -93,6 +95,8 @@ type Store interface {
 	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
 	Routers(ctx context.Context) ([]store.Router, error)
 	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
+	ReadKeyframes(ctx context.Context, q store.KeyframeQuery) ([]store.Keyframe, error)
+	WorkerEventsBetween(ctx context.Context, q store.WorkerEventQuery) (store.WorkerEventPage, error)
 	ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
 	CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error)
 }

@@ -102,7 +102,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 		"POST /api/v1/executions":      "!201" + ended,
 	})
 	for _, args := range [][]string{
-		{"get", id1}, {"get", id1, "--events"}, {"get", id1, "--chain"}, {"why", id1}, {"timeline", id1}, {"history"}, {"findings"}, {"overview"}, {"errors"}, {"facets"}, {"logs", id1}, {"list"}, {"wait", id1},
+		{"get", id1}, {"get", id1, "--events"}, {"get", id1, "--chain"}, {"why", id1}, {"timeline", id1}, {"history"}, {"findings"}, {"overview"}, {"errors"}, {"facets"}, {"fleet"}, {"logs", id1}, {"list"}, {"wait", id1},
 		{"workers"}, {"worker", "get", "a/b/0"}, {"pools"}, {"pool", "p"}, {"nodes"}, {"sessions"}, {"actions"}, {"tree"}, {"tree", "troupe"},
 		{"dead-letters"}, {"dead-letters", "get", "7"}, {"reload"}, {"cancel", id1}, {"submit", "core.echo", "--wait"},
 		{"get", id1, "-o", "json"}, {"workers", "-o", "json"}, {"logs", id1, "-o", "json"}, {"tree", "-o", "json"},

@@ -53,7 +53,10 @@ type Pools struct{ After, Pool string }
 // Readings asks for a page of what the node's series have come to, by the texts of the series, behind After.
 type Readings struct{ After string }
 
-// Views answers a ProbeWorker, Workers, Pools or Readings: what the API shows, as JSON. Next is where the next page begins; empty:
+// Cells asks for a page of the node's pools, a letter for each worker, by name, behind After.
+type Cells struct{ After string }
+
+// Views answers a ProbeWorker, Workers, Pools, Readings or Cells: what the API shows, as JSON. Next is where the next page begins; empty:
 // this is the last one.
 type Views struct {
 	View []byte
@@ -90,6 +93,7 @@ func (ProbeWorker) kind() troupev1.Kind  { return troupev1.Kind_KIND_PROBE_WORKE
 func (Workers) kind() troupev1.Kind      { return troupev1.Kind_KIND_WORKERS }
 func (Pools) kind() troupev1.Kind        { return troupev1.Kind_KIND_POOLS }
 func (Readings) kind() troupev1.Kind     { return troupev1.Kind_KIND_READINGS }
+func (Cells) kind() troupev1.Kind        { return troupev1.Kind_KIND_CELLS }
 func (Views) kind() troupev1.Kind        { return troupev1.Kind_KIND_VIEWS }
 func (Output) kind() troupev1.Kind       { return troupev1.Kind_KIND_OUTPUT }
 func (OutputResult) kind() troupev1.Kind { return troupev1.Kind_KIND_OUTPUT_RESULT }
@@ -104,6 +108,7 @@ func (b ProbeWorker) encode() proto.Message {
 func (b Workers) encode() proto.Message  { return &troupev1.Workers{Pool: b.Pool, After: b.After} }
 func (b Pools) encode() proto.Message    { return &troupev1.Pools{After: b.After, Pool: b.Pool} }
 func (b Readings) encode() proto.Message { return &troupev1.Readings{After: b.After} }
+func (b Cells) encode() proto.Message    { return &troupev1.Cells{After: b.After} }
 func (b Views) encode() proto.Message    { return &troupev1.Views{View: b.View, Next: b.Next} }
 func (b Output) encode() proto.Message   { return &troupev1.Output{Feed: b.Feed, From: b.From} }
 
@@ -167,6 +172,8 @@ func (b Pools) check(messages.Placement) error {
 }
 
 func (b Readings) check(messages.Placement) error { return checkPlace(b.After) }
+
+func (b Cells) check(messages.Placement) error { return checkPlace(b.After) }
 
 func (b Views) check(messages.Placement) error { return checkPlace(b.Next) }
 

@@ -74,6 +74,8 @@ const (
 	Kind_KIND_OUTPUT_RESULT Kind = 26
 	// Ask for a page of what the node's series have come to, for the rules of the alerts; carries Readings. The answer is Views.
 	Kind_KIND_READINGS Kind = 27
+	// Ask for a page of what the node's pools are, a letter for each worker; carries Cells. The answer is Views.
+	Kind_KIND_CELLS Kind = 28
 	// Tell a pool's router of the sender's share of the pool; carries PoolReport.
 	Kind_KIND_POOL_REPORT Kind = 30
 	// The answer to a PoolReport; carries PoolReportResult.
@@ -116,6 +118,7 @@ var (
 		25: "KIND_OUTPUT",
 		26: "KIND_OUTPUT_RESULT",
 		27: "KIND_READINGS",
+		28: "KIND_CELLS",
 		30: "KIND_POOL_REPORT",
 		31: "KIND_POOL_REPORT_RESULT",
 		32: "KIND_END_SESSION",
@@ -147,6 +150,7 @@ var (
 		"KIND_OUTPUT":             25,
 		"KIND_OUTPUT_RESULT":      26,
 		"KIND_READINGS":           27,
+		"KIND_CELLS":              28,
 		"KIND_POOL_REPORT":        30,
 		"KIND_POOL_REPORT_RESULT": 31,
 		"KIND_END_SESSION":        32,
@@ -1394,6 +1398,52 @@ func (x *Readings) GetAfter() string {
 	return ""
 }
 
+// Cells asks for the node's pools with a letter for each worker, by name.
+type Cells struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page begins behind this pool; empty: at the first.
+	After         string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cells) Reset() {
+	*x = Cells{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cells) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cells) ProtoMessage() {}
+
+func (x *Cells) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cells.ProtoReflect.Descriptor instead.
+func (*Cells) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Cells) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 // Views is what was asked for, as the API shows it.
 type Views struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1407,7 +1457,7 @@ type Views struct {
 
 func (x *Views) Reset() {
 	*x = Views{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1469,7 @@ func (x *Views) String() string {
 func (*Views) ProtoMessage() {}
 
 func (x *Views) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1482,7 @@ func (x *Views) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Views.ProtoReflect.Descriptor instead.
 func (*Views) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{19}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Views) GetView() []byte {
@@ -1462,7 +1512,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1524,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1537,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{20}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Output) GetFeed() uint64 {
@@ -1523,7 +1573,7 @@ type OutputResult struct {
 
 func (x *OutputResult) Reset() {
 	*x = OutputResult{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1585,7 @@ func (x *OutputResult) String() string {
 func (*OutputResult) ProtoMessage() {}
 
 func (x *OutputResult) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1598,7 @@ func (x *OutputResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputResult.ProtoReflect.Descriptor instead.
 func (*OutputResult) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{21}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OutputResult) GetFeed() uint64 {
@@ -1609,7 +1659,7 @@ type Happening struct {
 
 func (x *Happening) Reset() {
 	*x = Happening{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1671,7 @@ func (x *Happening) String() string {
 func (*Happening) ProtoMessage() {}
 
 func (x *Happening) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1684,7 @@ func (x *Happening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Happening.ProtoReflect.Descriptor instead.
 func (*Happening) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{22}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Happening) GetKind() string {
@@ -1772,6 +1822,8 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05after\x18\x01 \x01(\tR\x05after\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\" \n" +
 	"\bReadings\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\"\x1d\n" +
+	"\x05Cells\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\"/\n" +
 	"\x05Views\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\fR\x04view\x12\x12\n" +
@@ -1792,7 +1844,7 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05chunk\x18\x04 \x01(\fR\x05chunk\x12\x1a\n" +
 	"\bfraction\x18\x05 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage*\xe4\x04\n" +
+	"\amessage\x18\a \x01(\tR\amessage*\xf4\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\f\n" +
@@ -1819,7 +1871,9 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"KIND_VIEWS\x10\x18\x12\x0f\n" +
 	"\vKIND_OUTPUT\x10\x19\x12\x16\n" +
 	"\x12KIND_OUTPUT_RESULT\x10\x1a\x12\x11\n" +
-	"\rKIND_READINGS\x10\x1b\x12\x14\n" +
+	"\rKIND_READINGS\x10\x1b\x12\x0e\n" +
+	"\n" +
+	"KIND_CELLS\x10\x1c\x12\x14\n" +
 	"\x10KIND_POOL_REPORT\x10\x1e\x12\x1b\n" +
 	"\x17KIND_POOL_REPORT_RESULT\x10\x1f\x12\x14\n" +
 	"\x10KIND_END_SESSION\x10 \x12\x14\n" +
@@ -1842,7 +1896,7 @@ func file_troupe_v1_envelope_proto_rawDescGZIP() []byte {
 }
 
 var file_troupe_v1_envelope_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_troupe_v1_envelope_proto_goTypes = []any{
 	(Kind)(0),               // 0: troupe.v1.Kind
 	(*Envelope)(nil),        // 1: troupe.v1.Envelope
@@ -1864,17 +1918,18 @@ var file_troupe_v1_envelope_proto_goTypes = []any{
 	(*Workers)(nil),         // 17: troupe.v1.Workers
 	(*Pools)(nil),           // 18: troupe.v1.Pools
 	(*Readings)(nil),        // 19: troupe.v1.Readings
-	(*Views)(nil),           // 20: troupe.v1.Views
-	(*Output)(nil),          // 21: troupe.v1.Output
-	(*OutputResult)(nil),    // 22: troupe.v1.OutputResult
-	(*Happening)(nil),       // 23: troupe.v1.Happening
+	(*Cells)(nil),           // 20: troupe.v1.Cells
+	(*Views)(nil),           // 21: troupe.v1.Views
+	(*Output)(nil),          // 22: troupe.v1.Output
+	(*OutputResult)(nil),    // 23: troupe.v1.OutputResult
+	(*Happening)(nil),       // 24: troupe.v1.Happening
 }
 var file_troupe_v1_envelope_proto_depIdxs = []int32{
 	0,  // 0: troupe.v1.Envelope.kind:type_name -> troupe.v1.Kind
 	0,  // 1: troupe.v1.Unsupported.kind:type_name -> troupe.v1.Kind
 	4,  // 2: troupe.v1.WorkerSnapshot.workers:type_name -> troupe.v1.Worker
 	4,  // 3: troupe.v1.WorkerChange.worker:type_name -> troupe.v1.Worker
-	23, // 4: troupe.v1.OutputResult.entries:type_name -> troupe.v1.Happening
+	24, // 4: troupe.v1.OutputResult.entries:type_name -> troupe.v1.Happening
 	5,  // [5:5] is the sub-list for method output_type
 	5,  // [5:5] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
@@ -1894,7 +1949,7 @@ func file_troupe_v1_envelope_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_troupe_v1_envelope_proto_rawDesc), len(file_troupe_v1_envelope_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
