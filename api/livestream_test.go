@@ -96,15 +96,22 @@ func TestALiveStream(t *testing.T) {
 			rt = known
 		}
 	}
-	response := get(t, base+topicsQuery("list:limit=5", "counters", "nodes", "pools", "fleet:pool=go", "journal", "rows:"+first.ID.String()))
+	response := get(t, base+topicsQuery("list:limit=5", "counters", "nodes", "pools", "workers:pool=go", "fleet", "journal", "rows:"+first.ID.String()))
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
 	require.Equal(t, "no-store", response.Header.Get("Cache-Control"))
 	var state []live.Entry
 	seen, last, second := map[string]bool{}, "", ""
 	events(t, response, func(e sent) bool {
-		if seen[e.kind] = true; e.kind == "notice" || e.kind == "alive" {
+		if e.kind == "alive" {
 			return false
+		}
+		if seen[e.kind] = true; e.kind == "notice" {
+			return false
+		}
+		if e.kind == "fleet" {
+			require.Contains(t, e.data, `"slots":"rb"`)
+			require.NotContains(t, e.data, `["at",`, "it would change each second")
 		}
 		answer := httptest.NewRecorder()
 		answer.Body = bytes.NewBufferString(e.data)
@@ -113,7 +120,7 @@ func TestALiveStream(t *testing.T) {
 			last = e.id
 		}
 		if e.kind != "list" {
-			return second != "" && len(seen) >= 8
+			return second != "" && len(seen) >= 9
 		}
 		statuses := shownBy(t, &state, e)
 		if second == "" {
@@ -122,14 +129,14 @@ func TestALiveStream(t *testing.T) {
 			return false
 		}
 		require.Contains(t, statuses, second)
-		return len(seen) >= 8
+		return len(seen) >= 9
 	})
-	for _, kind := range []string{"notice", "list", "counters", "nodes", "pools", "fleet", "journal", "rows"} {
+	for _, kind := range []string{"notice", "list", "counters", "nodes", "pools", "workers", "fleet", "journal", "rows"} {
 		require.True(t, seen[kind], kind)
 	}
 	require.NotEmpty(t, last)
 	_ = response.Body.Close()
-	again := get(t, base+topicsQuery("list:limit=5", "counters", "nodes", "pools", "fleet:pool=go", "journal", "rows:"+first.ID.String()), "Last-Event-ID", last)
+	again := get(t, base+topicsQuery("list:limit=5", "counters", "nodes", "pools", "workers:pool=go", "fleet", "journal", "rows:"+first.ID.String()), "Last-Event-ID", last)
 	third := submitted(t, New(Config{Backend: b}), `{"action_ref":"a"}`).ID.String()
 	events(t, again, func(e sent) bool {
 		require.NotEqual(t, "reset", e.kind)
@@ -174,7 +181,7 @@ func TestAHostileTopicIsNamed(t *testing.T) {
 		"list:from=yesterday":         "from must be a time",
 		"journal:kind=rumour":         "rumour",
 		"journal:limit=500":           "limit may be 200",
-		"fleet:limit=5000":            "limit must be a whole number from 1 to 1000",
+		"workers:limit=5000":          "limit must be a whole number from 1 to 1000",
 		"counters:pool=x":             "takes none",
 		"nodes:x=1":                   "takes none",
 		"rows:":                       "it has 0 ids",

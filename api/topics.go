@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/api/hub"
@@ -47,8 +48,10 @@ func topicKinds() []topicKind {
 			lists: live.Lists{"entries": {"incarnation", "number"}}, make: topicJournal},
 		{name: "pools", help: "the pools", path: "/api/v1/pools", lists: live.Lists{"pools": {"name"}}, make: topicPools},
 		{name: "nodes", help: "the nodes", path: "/api/v1/nodes", storeless: true, lists: live.Lists{"nodes": {"incarnation"}}, make: topicNodes},
-		{name: "fleet", help: "the workers", path: "/api/v1/workers", without: []string{"cursor"}, storeless: true,
+		{name: "workers", help: "the workers", path: "/api/v1/workers", without: []string{"cursor"}, storeless: true,
 			lists: live.Lists{"workers": {"id"}}, make: topicWorkersOf},
+		{name: "fleet", help: "nodes and pools with a letter for each worker", path: "/api/v1/fleet", without: []string{"at"}, storeless: true,
+			lists: live.Lists{"nodes": {"incarnation"}, "pools": {"incarnation", "name"}}, make: topicFleet},
 	}
 }
 
@@ -287,4 +290,16 @@ func topicWorkersOf(s *server, q query) (func(context.Context) (any, error), fun
 		return nil, nil, err
 	}
 	return func(ctx context.Context) (any, error) { return s.workerList(ctx, q, "", limit) }, nil, nil
+}
+
+// topicFleet is the fleet without its time, which would change by itself.
+func topicFleet(s *server, _ query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
+	return func(ctx context.Context) (any, error) {
+		v, err := s.fleetNow(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v.At = time.Time{}
+		return v, nil
+	}, nil, nil
 }

@@ -16,7 +16,7 @@ const (
 
 // Fleet is what nodes, pools and workers are, or were at a time, in few bytes.
 type Fleet struct {
-	At      time.Time   `json:"at"`
+	At      time.Time   `json:"at,omitzero"`
 	Nodes   []FleetNode `json:"nodes" doc:"those that live, or lived then"`
 	Pools   []Cells     `json:"pools" doc:"each node's part of each pool"`
 	Partial bool        `json:"partial,omitempty" doc:"something of the time was not recorded or not read; notes says what"`

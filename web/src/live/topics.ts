@@ -3,7 +3,8 @@
 const names: Record<string, string | undefined> = {
   __proto__: null as never,
   'api/v1/overview': 'counters', 'api/v1/executions': 'list', 'api/v1/journal': 'journal',
-  'api/v1/pools': 'pools', 'api/v1/nodes': 'nodes', 'api/v1/workers': 'fleet',
+  'api/v1/pools': 'pools', 'api/v1/nodes': 'nodes', 'api/v1/workers': 'workers',
+  'api/v1/fleet': 'fleet',
   rows: 'rows', // no question of the API's: only a topic
 }
 
@@ -12,7 +13,7 @@ export function topicOf(path: string): string | undefined {
   const mark = path.indexOf('?')
   const name = names[mark < 0 ? path : path.slice(0, mark)]
   const query = mark < 0 ? '' : path.slice(mark + 1)
-  if (!name || /(^|&)cursor=/.test(query)) return undefined
+  if (!name || /(^|&)(cursor|at)=/.test(query)) return undefined // a page behind the first, or the past
   return query ? `${name}:${query.replaceAll(',', '%2C')}` : name
 }
 
