@@ -116,6 +116,8 @@ type Config struct {
 	// Fenced, where set, is told once that this incarnation has to be given up, and why; the caller stops the node then, and
 	// may start another. Nil: Fatal is told. A Keeper does all of that.
 	Fenced func(why string)
+	// Unrecorded leaves out the journal, the counts by minute and the keyframes. A benchmark sets it, to measure what they cost.
+	Unrecorded bool
 	// WrapStore and WrapBroker, where set, are put around the adapters: faults are injected there.
 	WrapStore  func(store.Store) store.Store
 	WrapBroker func(broker.Broker) broker.Broker

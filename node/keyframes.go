@@ -50,6 +50,9 @@ func (k *keyframes) last(ctx context.Context) {
 
 // save makes a keyframe and stores it. It has the time from before the pools are asked: changes from then on are recorded beside it.
 func (k *keyframes) save(ctx context.Context, last bool) error {
+	if k.cfg.Unrecorded {
+		return nil
+	}
 	now := time.Now()
 	frame := k.operator.Frame(ctx)
 	frame.Version, frame.Last, frame.Draining = k.cfg.Version, last, k.phase.draining.Load()

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/keyframe"
 	"github.com/troupe-run/troupe/rules/lifecycle"
@@ -59,4 +60,25 @@ func TestANodeStoresWhatItIs(t *testing.T) {
 	require.GreaterOrEqual(t, len(frames), 2)
 	require.True(t, frames[1].Last && frames[1].Draining)
 	require.Len(t, frames[1].Pools[0].Slots, len(pool.Slots), "its workers have not ended yet")
+}
+
+// A node that is told so records nothing, and works as ever.
+func TestANodeThatRecordsNothing(t *testing.T) {
+	t.Parallel()
+	data, pack := t.TempDir(), goPack(t, map[string]string{"noop": ""})
+	settings := func(c *node.Config) {
+		handle(map[string]messages.Handler{"noop": noop})(c)
+		c.Unrecorded = true
+	}
+	k := boot(t, data, settings, pack)
+	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
+	require.NoError(t, k.stop())
+	k = boot(t, data, settings, pack)
+	require.Empty(t, k.framesOf())
+	entries, err := k.Adapter().ReadJournal(t.Context(), store.JournalQuery{})
+	require.NoError(t, err)
+	require.Empty(t, entries.Entries)
+	counts, err := k.Adapter().ReadRollups(t.Context(), store.RollupQuery{})
+	require.NoError(t, err)
+	require.Empty(t, counts.Rows)
 }

@@ -45,6 +45,9 @@ type submitCounter struct {
 
 // submitted counts what was stored just now.
 func (r *rollups) submitted(stored []store.Submitted) {
+	if r.cfg.Unrecorded {
+		return
+	}
 	var last rollup.Key
 	n := int64(0)
 	for i := range stored {
@@ -79,6 +82,9 @@ func (r *rollups) submit(k rollup.Key, n int64) {
 
 // transaction counts what has ended in a transaction of the recorder, and the retries that it stored.
 func (r *rollups) transaction(all []actors.Recorded) {
+	if r.cfg.Unrecorded {
+		return
+	}
 	locked := false
 	for i := range all {
 		for j := range all[i].Results {

@@ -204,6 +204,16 @@ var topics = []topic{
 		},
 	},
 	{
+		title: "Recording",
+		intro: "20,000 executions of an action that does nothing, stored in five calls while their pool is cordoned, and then worked off: by turns on a node that " +
+			"records and on one that does not, ten times each. Recording is the journal, the counts by minute, and the keyframes; it is switched off in the code of the benchmark.",
+		rows: []row{
+			{name: "Postgres alone", bench: "FullRecording/Postgres", show: recorded, goal: goal{atLeast: 0.98}},
+			{name: "Postgres and RabbitMQ", bench: "FullRecording/RabbitMQ", show: recorded, goal: goal{atLeast: 0.98}},
+			{name: "SQLite", bench: "Recording/SQLite", show: recorded, goal: goal{atLeast: 0.98}},
+		},
+	},
+	{
 		title: "Growth",
 		intro: "20,000 executions of an action that does nothing on Postgres and RabbitMQ, **with notices off**, worked off while they are " +
 			"submitted in two calls; then the time from submission to start at 50 a second. 200 workers in all, unless the row says otherwise.",
@@ -315,6 +325,11 @@ var (
 	overTime  = []shown{
 		{unit: "of-first-rate", digits: 2, after: " of the rate of an empty store"}, {unit: "executions/s", after: "/s", before: "grown "},
 		{unit: "first-executions/s", after: "/s", before: "empty "},
+	}
+	recorded = []shown{
+		{unit: "of-unrecorded-finishes", digits: 3, after: " of the rate of outcomes without recording"},
+		{unit: "of-unrecorded-submits", digits: 3, after: " of the rate of submissions"}, {unit: "of-unrecorded-cpu", digits: 3, after: " of the CPU time"},
+		{unit: "executions/s", after: "/s", before: "outcomes "}, {unit: "submits/s", after: "/s", before: "submissions "},
 	}
 	replaced = []shown{
 		{unit: "replaced-p50-ms", after: " ms", before: "p50 "}, {unit: "replaced-max-ms", after: " ms", before: "at most "},
