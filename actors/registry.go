@@ -189,6 +189,16 @@ func (r *Registry) Len() int {
 	return len(r.live)
 }
 
+// Depth is the number of live actors, and of the messages that wait in their mailboxes.
+func (r *Registry) Depth() (live, waiting int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, e := range r.live {
+		waiting += e.mailbox.UserMessageCount()
+	}
+	return len(r.live), waiting
+}
+
 // Snapshot returns every live actor, by id.
 func (r *Registry) Snapshot() []Info {
 	r.mu.RLock()

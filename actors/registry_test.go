@@ -60,6 +60,9 @@ func TestRegistryShowsAStuckActor(t *testing.T) {
 	}
 	info, _ := s.Registry.Get("stuck")
 	require.Equal(t, 5, info.MailboxDepth)
+	live, waiting := s.Registry.Depth()
+	require.Equal(t, 1, live)
+	require.Equal(t, 5, waiting)
 	close(release)
 }
 

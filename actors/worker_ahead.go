@@ -24,7 +24,7 @@ const (
 // pace is what a worker knows of how long its last runs and claims took. By it the next execution is claimed so early that the
 // answer is there when the run ends, and not earlier.
 type pace struct {
-	runs     [8]time.Duration // the last ones, in turn
+	runs     *[8]time.Duration // the last ones, in turn; nil: there was none
 	count    int
 	shortest time.Duration // of them; 0: none is known
 	steady   bool          // the end of a run can be told from them
@@ -33,9 +33,12 @@ type pace struct {
 
 // ran notes a run. Of eight runs one may have taken longer.
 func (p *pace) ran(took time.Duration) {
+	if p.runs == nil {
+		p.runs = new([8]time.Duration)
+	}
 	p.runs[p.count%len(p.runs)] = took
 	p.count++
-	sorted := p.runs
+	sorted := *p.runs
 	last := sorted[:min(p.count, len(sorted))]
 	slices.Sort(last)
 	p.shortest = last[0]

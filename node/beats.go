@@ -72,12 +72,9 @@ func reportTime(ctx context.Context) time.Duration {
 // reports are the health reports of the workers that have run anything.
 func (b *beats) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessage {
 	reports := map[messages.WorkerKey]json.RawMessage{}
-	for name, d := range b.pools.DescribeAll(ctx) {
+	for name, d := range b.pools.describeAll(ctx, supervisor.Describe{Used: true}) {
 		for i := range d.Workers {
 			w := &d.Workers[i]
-			if w.Report.TotalExecutions == 0 && w.Report.ConsecutiveFailures == 0 {
-				continue
-			}
 			if raw, err := json.Marshal(map[string]any{"health": w.Report}); err == nil {
 				reports[messages.WorkerKey{Incarnation: b.incarnation, Pool: name, Slot: w.Slot}] = raw
 			}

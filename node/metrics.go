@@ -335,13 +335,9 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	depth := 0
-	infos := c.of.system.Registry.Snapshot()
-	for i := range infos {
-		depth += infos[i].MailboxDepth
-	}
-	gauge(c.actors, float64(len(infos)))
-	gauge(c.mailboxes, float64(depth))
+	live, waiting := c.of.system.Registry.Depth()
+	gauge(c.actors, float64(live))
+	gauge(c.mailboxes, float64(waiting))
 	gauge(c.stuck, float64(len(c.of.system.Registry.Stuck())))
 	gauge(c.unknown, float64(actors.UnknownTotal()))
 	followed := c.of.hub.State()

@@ -99,6 +99,10 @@ const describeTime = 2 * time.Second
 
 // DescribeAll asks every pool for its view; one that does not answer in time is left out.
 func (p *pools) DescribeAll(ctx context.Context) map[string]supervisor.Description {
+	return p.describeAll(ctx, supervisor.Describe{})
+}
+
+func (p *pools) describeAll(ctx context.Context, what supervisor.Describe) map[string]supervisor.Description {
 	limited, cancel := context.WithTimeout(ctx, describeTime)
 	defer cancel()
 	var mu sync.Mutex
@@ -106,7 +110,7 @@ func (p *pools) DescribeAll(ctx context.Context) map[string]supervisor.Descripti
 	var asks sync.WaitGroup
 	for name, handle := range p.all() {
 		asks.Go(func() {
-			d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, p.system, handle.pid, supervisor.Describe{})
+			d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, p.system, handle.pid, what)
 			if err != nil {
 				p.logger.Warn("pool does not answer", "pool", name, "error", err)
 				return

@@ -62,7 +62,7 @@ const (
 	trimEvery = 30 * time.Second
 	idleMax   = 60 << 20
 	// surplusMin is how much more than it needs a process holds at least, in bytes, where it is worth a collection.
-	surplusMin = 16 << 20
+	surplusMin = 6 << 20
 )
 
 // heapUse is what the collector says of this process, in bytes.
@@ -82,14 +82,17 @@ func heapNow() heapUse {
 	return heapUse{allocated: of(0), live: of(1), held: of(2) + of(3) + of(4)}
 }
 
-// surplus reports whether the process has done little since the reading before, and holds far more than it needs.
-func (h heapUse) surplus(before heapUse) bool {
-	return h.allocated-before.allocated <= idleMax && h.held > h.live+max(surplusMin, h.live/4)
-}
+// idle reports whether the process has done little since the reading before.
+func (h heapUse) idle(before heapUse) bool { return h.allocated-before.allocated <= idleMax }
 
-// KeepTrim trims this process once, and then whenever it has done little for half a minute and holds far more memory than it needs, until
-// ctx ends. It is for a process that is nothing but a node.
-func KeepTrim(ctx context.Context) {
+// surplus reports whether the process holds far more than it needs.
+func (h heapUse) surplus() bool { return h.held > h.live+max(surplusMin, h.live/8) }
+
+// KeepTrim trims this process once. Then, whenever the process has done little for half a minute, it has the store release what it
+// caches, and trims again if the process holds far more memory than it needs. It ends with ctx. It is for a process that is nothing
+// but a node.
+func (k *Keeper) KeepTrim(ctx context.Context) {
+	k.Node().releaseCache(ctx)
 	Trim()
 	ticker := time.NewTicker(trimEvery)
 	defer ticker.Stop()
@@ -100,11 +103,31 @@ func KeepTrim(ctx context.Context) {
 			return
 		}
 		now := heapNow()
-		if now.surplus(before) {
-			debug.FreeOSMemory()
+		if now.idle(before) {
+			k.Node().releaseCache(ctx)
+			if now.surplus() {
+				debug.FreeOSMemory()
+			}
 			now = heapNow()
 		}
 		before = now
+	}
+}
+
+// cached is a store that keeps in memory what it has read.
+type cached interface {
+	ReleaseCache(ctx context.Context) error
+}
+
+// releaseCache has the store give back what it caches, if it does and is open.
+func (n *Node) releaseCache(ctx context.Context) {
+	if !n.phase.started.Load() {
+		return
+	}
+	if c, ok := n.adapters.adapter.(cached); ok {
+		if err := c.ReleaseCache(ctx); err != nil {
+			n.logger.Debug("the store keeps its cache", "error", err)
+		}
 	}
 }
 

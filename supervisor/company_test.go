@@ -200,6 +200,24 @@ func TestPoolReplacesItsWorkers(t *testing.T) {
 	require.Zero(t, c.alive())
 }
 
+// A view of the workers that are used leaves out those that have done nothing.
+func TestPoolDescribesTheUsedWorkers(t *testing.T) {
+	t.Parallel()
+	h := employ(t, newCompany(), 4, nil)
+	h.ready(4)
+	used := func() []WorkerState {
+		d, err := actors.Ask[Describe, Description](t.Context(), h.system, h.pid, Describe{Used: true})
+		require.NoError(t, err)
+		require.Equal(t, restart.Steady, d.State)
+		return d.Workers
+	}
+	require.Empty(t, used())
+	h.all(h.submit(1, nil), messages.Completed)
+	soon(t, func() bool { return len(used()) == 1 }, "one has run something")
+	require.EqualValues(t, 1, used()[0].Report.TotalExecutions)
+	require.Len(t, h.describe().Workers, 4)
+}
+
 // A replacement that does not start leaves the old worker where it is, and is not tried again at once.
 func TestPoolReplacementFails(t *testing.T) {
 	t.Parallel()

@@ -271,7 +271,7 @@ func (p *Pool) why(id messages.ExecutionID) WhyAnswer {
 }
 
 func (p *Pool) describe(m Describe) Description {
-	d := p.workers.Describe()
+	d := p.workers.Describe(m.Used)
 	d.Router, d.Lead = p.router.Snapshot(), p.link.Leading()
 	if m.Seen {
 		d.Seen = p.router.Seen()

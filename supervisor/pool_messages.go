@@ -82,8 +82,9 @@ type (
 	}
 	// Halt says why nothing may be placed for now, as roster.Halted does.
 	Halt struct{ Why roster.Reason }
-	// Describe asks for the pool's view. Seen: with each worker as the router sees it. Waits: with what is held waits for.
-	Describe struct{ Seen, Waits bool }
+	// Describe asks for the pool's view. Seen: with each worker as the router sees it. Waits: with what is held waits for. Used: of the
+	// workers, only those that have run something or failed at it.
+	Describe struct{ Seen, Waits, Used bool }
 	// WhyWaiting asks why an execution is not running.
 	WhyWaiting struct{ ID messages.ExecutionID }
 	// WhyAnswer is the reason, or, where another node's router must be asked for it, that node.

@@ -177,7 +177,7 @@ func trim(ctx context.Context, n *node.Keeper) {
 	for limit := time.Now().Add(trimWait); ctx.Err() == nil && time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
 		time.Sleep(trimLook)
 	}
-	node.KeepTrim(ctx)
+	n.KeepTrim(ctx)
 }
 
 // untilStopped serves signals until one asks for the end, or the node cannot go on. That ends serving, by leave.

@@ -15,6 +15,9 @@ type Capabilities struct {
 	AverageMillis       float64    `json:"average_execution_time_ms"`
 }
 
+// Used reports whether the worker has run something, or has failed since its last success.
+func (c *Capabilities) Used() bool { return c.TotalExecutions > 0 || c.ConsecutiveFailures > 0 }
+
 // Sample is what the figures of a report say; the heartbeat and the lifecycle are the caller's to add. The report's grade
 // is part of it: its node may have other thresholds.
 func (c *Capabilities) Sample() Sample {

@@ -37,9 +37,14 @@ const (
 	prefetchMax = 65_000
 )
 
-// prefetchOf is how many messages so many workers of one queue may have unsettled.
-func prefetchOf(workers int) int {
-	return min(prefetch*workers, max(sharedPrefetch, 2*workers), prefetchMax)
+// prefetchOf is how many messages so many workers of one queue may have unsettled. With direct dispatch few executions come by the
+// queue: a worker needs no place of its own there.
+func prefetchOf(workers int, direct bool) int {
+	shared := max(sharedPrefetch, 2*workers)
+	if direct {
+		shared = sharedPrefetch
+	}
+	return min(prefetch*workers, shared, prefetchMax)
 }
 
 // Attach has a queue deliver for so many workers, once.
@@ -52,7 +57,7 @@ func (l *Link) Attach(queue string, workers int) {
 func (l *Link) attach(queue string, workers int) {
 	l.attached[queue] = false
 	l.Send(l.Config.Delivery, &actors.Attach{
-		Queue: queue, Prefetch: prefetchOf(workers), Topology: l.Config.Settings.WorkQueue(queue), Pool: l.Self,
+		Queue: queue, Prefetch: prefetchOf(workers, l.Config.Direct), Topology: l.Config.Settings.WorkQueue(queue), Pool: l.Self,
 	})
 }
 

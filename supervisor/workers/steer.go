@@ -147,12 +147,14 @@ func (w *Workers) LeakChanged(m *LeakChange) {
 	}
 }
 
-// Describe is the pool, as far as its workers know it.
-func (w *Workers) Describe() part.Description {
+// Describe is the pool, as far as its workers know it; with used, of its workers only those that have run something or failed at it.
+func (w *Workers) Describe(used bool) part.Description {
 	d := part.Description{
 		Name: w.Config.Name, Runtime: w.Config.Runtime.Name, State: w.tracker.State(),
 		Cordoned: w.cordoned || w.nodeCordoned, Started: w.round.ended, Echo: w.echo.took, EchoLate: w.echo.late,
-		Workers: make([]part.WorkerState, 0, len(w.slots)),
+	}
+	if !used {
+		d.Workers = make([]part.WorkerState, 0, len(w.slots))
 	}
 	switch d.State {
 	case restart.Broken:
@@ -165,8 +167,11 @@ func (w *Workers) Describe() part.Description {
 		if s.onOldCode(w.Config.Fingerprint) {
 			d.OldCode, d.Failed = d.OldCode+1, s.lastFailure
 		}
-		if !s.dead || s.cur != nil {
-			d.Workers = append(d.Workers, s.describe(w, now))
+		if s.dead && s.cur == nil {
+			continue
+		}
+		if state := s.describe(w, now); !used || state.Report.Used() {
+			d.Workers = append(d.Workers, state)
 		}
 	}
 	return d
