@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/keyframe"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -123,7 +124,50 @@ func (f *fleet) FleetAt(ctx context.Context, at time.Time) (*keyframe.Fleet, err
 			return nil, err
 		}
 	}
+	if f.cfg.Clock.Since(at) < keyframe.Ahead {
+		r.After = append(r.After, f.lasting(ctx, r.After)...)
+	}
 	return keyframe.At(at, &r.Records), nil
+}
+
+// lasting are the workers of the live nodes as they are now, as keyframes, but for nodes that have one behind the moment. They say since when
+// each worker is as it is. A node that does not answer says nothing.
+func (f *fleet) lasting(ctx context.Context, known []keyframe.Stored) (list []keyframe.Stored) {
+	shares, err := everywhere(ctx, f, "", func(ctx context.Context) []view.Worker { return f.own.ownWorkers(ctx, "") },
+		func(after string) wire.Body { return wire.Workers{After: after} })
+	if err != nil {
+		return nil
+	}
+	now := f.cfg.Clock.Now()
+	for i := range shares {
+		inc := shares[i].node.Incarnation
+		if shares[i].err == nil && !slices.ContainsFunc(known, func(s keyframe.Stored) bool { return s.Incarnation == inc }) {
+			list = append(list, keyframe.Stored{Incarnation: inc, At: now, Frame: frameOf(shares[i].items)})
+		}
+	}
+	return list
+}
+
+// frameOf is a keyframe of the workers that a node shows, by pool. How long they have been as they are is by that node's clock.
+func frameOf(workers []view.Worker) *keyframe.Frame {
+	frame := &keyframe.Frame{}
+	for i := range workers {
+		w := &workers[i]
+		state, err := lifecycle.ParseState(w.State)
+		_, _, slot, ok := w.ID.Split()
+		if err != nil || !ok || slot >= keyframe.SlotsMax || w.Since.IsZero() {
+			continue
+		}
+		if last := len(frame.Pools) - 1; last < 0 || frame.Pools[last].Name != w.Pool { // they come by pool
+			frame.Pools = append(frame.Pools, keyframe.Pool{Name: w.Pool, Runtime: w.Runtime})
+		}
+		p := &frame.Pools[len(frame.Pools)-1]
+		for len(p.Slots) <= int(slot) {
+			p.Slots = append(p.Slots, keyframe.Slot{})
+		}
+		p.Slots[slot] = keyframe.Slot{Used: true, Generation: w.Generation, State: state, Age: max(w.SeenAt.Sub(w.Since), 0)}
+	}
+	return frame
 }
 
 // pastReads reads what is stored of the time around a moment.

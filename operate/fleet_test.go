@@ -150,6 +150,32 @@ func TestThePastOfTheFleetIsRead(t *testing.T) {
 	require.Contains(t, fmt.Sprint(f.Notes), "cannot be read: the keyframe is damaged")
 }
 
+// Of a moment that is not long past, the live nodes say since when their workers are as they are.
+func TestTheLatestPastOfTheFleetIsAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 2), c.join("b", "shell", 1)
+	for _, n := range []*node{a, b} {
+		own := n.Frame(t.Context())
+		raw, err := keyframe.Encode(&own)
+		require.NoError(t, err)
+		require.NoError(t, c.store.SaveKeyframe(t.Context(), store.Keyframe{Incarnation: n.cfg.Incarnation, At: time.Now().Add(-3 * time.Minute), Frame: raw}))
+		n.stage.pools["shell"].Workers[0].Since = time.Now().Add(-2 * time.Minute)
+	}
+	of := func(ago time.Duration) (slots []string) {
+		f, err := a.FleetAt(t.Context(), time.Now().Add(-ago))
+		require.NoError(t, err)
+		for i := range f.Pools {
+			slots = append(slots, f.Pools[i].Slots)
+		}
+		return slots
+	}
+	require.Equal(t, []string{"ru", "r"}, of(time.Minute))
+	require.Equal(t, []string{"uu", "u"}, of(150*time.Second), "they were not so yet")
+	c.lost[b.cfg.Incarnation] = true
+	require.Equal(t, []string{"ru", "u"}, of(time.Minute))
+}
+
 // A command is carried out by the node that has the worker, once, whichever node was asked.
 func TestCommandsReachTheNodeOfTheWorker(t *testing.T) {
 	t.Parallel()
