@@ -96,7 +96,7 @@ func TestTheFirstViewIsSmall(t *testing.T) {
 		}
 		switch {
 		case name == "licenses.txt":
-		case strings.Contains(page, name), regexp.MustCompile(`^assets/(worker|Chart)|^index.html$`).MatchString(name):
+		case strings.Contains(page, name), regexp.MustCompile(`^assets/(worker-|Charts-)|^index.html$`).MatchString(name):
 			first += size
 		default:
 			parts++

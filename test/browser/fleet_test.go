@@ -24,6 +24,10 @@ func TestEveryPageShowsItsPart(t *testing.T) {
 		{"dead-letters", "Dead letters", "No dead letters"},
 		{"actions", "Actions", "core.echo"},
 		{"actions/core.fail", "core.fail", "retriable"},
+		{"pools/python", "Pool python", "2 ready"},
+		{"sessions/go/u-42", "Session u-42", "core.echo"},
+		{"nodes/n1", "Node n1", "joined"},
+		{"changes/yesterday", "Change", "is no time"},
 		{"history?kind=session", "History", "u-42"},
 		{"settings", "Settings", "store sqlite"},
 	} {
@@ -85,4 +89,32 @@ func TestAnActionIsSubmittedByItsForm(t *testing.T) {
 	p.until("the execution's page", func() bool { return strings.Contains(p.value("location.pathname"), "/executions/") })
 	p.shows(".card.bad", "by_form")
 	p.shows(".card.bad", "as asked")
+}
+
+// A dead letter has a page. One that is gone is told as such.
+func TestADeadLetterThatIsGone(t *testing.T) {
+	p := open(t, shared(t), "/console/dead-letters/7", "404")
+	p.shows(".trouble", "dead letter 7 is not known here")
+	p.looks("dead-letter-gone")
+}
+
+// Question 8, "Do we keep up?": what waits in a pool, why, and when it is done.
+func TestAPoolSaysWhatWaits(t *testing.T) {
+	n := start(t)
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/pools/shell/cordon", nil)
+	for range 3 {
+		submit(t, n, "core.shell_greet", map[string]any{"name": "ann"}, nil)
+	}
+	p := open(t, n, "/console/pools")
+	p.shows("tbody", "cordoned")
+	p.do(chromedp.Click(`//a[.='shell']`, chromedp.BySearch))
+	p.shows("h1", "Pool shell")
+	p.shows(".card.why", "workers_cordoned")
+	p.shows(".facts", "not at this rate")
+	p.shows(".cells", "4 ready")
+	p.looks("pool-waiting")
+	p.click("Uncordon")
+	p.shows(".facts", "nothing waits")
+	p.do(chromedp.Click(`.cells svg`))
+	p.until("a worker's page", func() bool { return strings.HasPrefix(p.value("location.pathname"), "/console/workers/n1/shell/") })
 }

@@ -190,6 +190,23 @@ export interface Pool {
   reason?: string
   routing: { mode: string; router?: string; epoch?: number; why?: string }
 }
+export interface PoolQueue {
+  node: string
+  mode: string
+  epoch?: number
+  since?: string
+  held: number
+  counted: number
+  by_priority: { priority: number; n: number }[]
+  by_cause: { reason: string; message: string; n: number }[]
+}
+export interface PoolDetail extends Pool {
+  slots?: { state: string; n: number }[]
+  failures?: { worker: string; state: string; generation: number; restarts: number; error: string }[]
+  queues?: PoolQueue[]
+  drain?: { waiting: number; in_per_second: number; out_per_second: number; from: string; to: string; seconds?: number }
+  unreached?: Unreached[]
+}
 export interface PoolList { pools: Pool[]; unreached?: Unreached[] }
 
 export interface Worker {
@@ -242,6 +259,8 @@ export interface Session {
   bound_at?: string
   touched_at?: string
   snapshot_epoch?: number
+  affinity?: string
+  execution?: string
 }
 export interface SessionList { sessions: Session[]; next_cursor?: string }
 
@@ -255,6 +274,15 @@ export interface DeadLetter {
   queue?: string
   reason: string
   resolution: string
+}
+export interface DeadLetterDetail extends DeadLetter {
+  died_at?: string
+  headers?: unknown
+  /** In base64. */
+  body?: string
+  body_size?: number
+  body_cut?: boolean
+  body_sha256?: string
 }
 export interface DeadLetterList { dead_letters: DeadLetter[]; next_cursor?: string }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Ledger } from '../api/types'
-import { ledgerOf, listOf, verdict } from './changes'
+import type { ErrorGroup, Ledger, Series } from '../api/types'
+import { broke, listOf, pageOf, slower, verdict } from './changes'
 
 const ledger = (more: Partial<Ledger>): Ledger => ({
   from: '2030-01-31T08:00:00Z', to: '2030-01-31T08:10:00Z', accepted: 1203, retries: 0, ended: [{ status: 'completed', n: 1200 }], open: [{ status: 'running', n: 3 }],
@@ -8,13 +8,22 @@ const ledger = (more: Partial<Ledger>): Ledger => ({
 })
 
 describe('changes', () => {
-  it('have a ledger of five minutes before and behind', () => {
-    expect(ledgerOf({ at: '2030-01-31T08:05:00.123Z', incarnation: '', number: 1, kind: 'mark', subject: '', what: '' })).toBe('changes?from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z')
+  it('have a page', () => {
+    expect(pageOf({ at: '2030-01-31T08:05:00.123Z', incarnation: '', number: 1, kind: 'mark', subject: '', what: '' })).toBe('changes/2030-01-31T08%3A05%3A00.123Z')
   })
   it('lead to the executions behind a figure', () => expect(listOf(ledger({}), 'failed')).toBe('executions?status=failed&from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z'))
   it('say whether anything is missing', () => {
     expect(verdict(ledger({}))).toBe('It adds up: of 1,203 accepted, 1,200 have ended, 3 are open, and none is missing.')
     expect(verdict(ledger({ accepted: 0, ended: [], open: [] }))).toBe('It adds up: nothing was requested.')
     expect(verdict(ledger({ adds_up: false, missing: 2 }))).toBe('It does not add up: 2 executions that a node has stored are missing.')
+  })
+  it('name what fails behind them and did not before', () => {
+    const group = (message: string, n: number): ErrorGroup => ({ action_ref: 'a.b', code: 'bad', message, n, first: '', last: '', example: '', examples: [] })
+    expect(broke([group('x', 4), group('z', 1)], [group('x', 9), group('y', 2)]).map((g) => [g.message, g.n, g.before])).toEqual([['y', 2, 0], ['x', 9, 4]])
+  })
+  it('name what became slower', () => {
+    const series = (...lines: [string, number[]][]): Series => ({ from: '', step_seconds: 60, until: '', series: lines.map(([key, p95]) => ({ key, n: p95.map(() => 1), p95 })) })
+    expect(slower(series(['a', [10, 20]], ['b', [5]]), series(['a', [20]], ['b', [50, 40]], ['c', [7]]))).toEqual([
+      { action: 'b', before: 5, behind: 50 }, { action: 'a', before: 20, behind: 20 }, { action: 'c', before: 0, behind: 7 }])
   })
 })

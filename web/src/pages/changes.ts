@@ -1,16 +1,12 @@
 // What changed around a time, and the lists behind the figures of its ledger.
-import type { JournalEntry, Ledger } from '../api/types'
-import { stamp } from '../state/range'
+import type { ErrorGroup, JournalEntry, Ledger, Series } from '../api/types'
 import { withQuery } from '../state/route'
 
 /** How long before and behind a change its ledger looks, in milliseconds. */
 export const around = 5 * 60_000
 
-/** The ledger of a change. */
-export function ledgerOf(e: JournalEntry): string {
-  const at = Date.parse(e.at)
-  return withQuery('changes', new URLSearchParams({ from: stamp(at - around), to: stamp(at + around) }))
-}
+/** The page of a change. */
+export const pageOf = (e: JournalEntry): string => `changes/${encodeURIComponent(e.at)}`
 
 /** The list of the ledger's executions with a status. */
 export function listOf(l: Ledger, status: string): string {
@@ -23,4 +19,26 @@ export function verdict(l: Ledger): string {
   if (!l.adds_up) return `It does not add up: ${l.missing.toLocaleString('en')} executions that a node has stored are missing.`
   if (l.accepted === 0) return 'It adds up: nothing was requested.'
   return `It adds up: of ${l.accepted.toLocaleString('en')} accepted, ${(l.accepted - open).toLocaleString('en')} have ended, ${open === 1 ? '1 is' : `${open.toLocaleString('en')} are`} open, and none is missing.`
+}
+
+export interface Broke { key: string; action: string; code: string; message: string; n: number; before: number }
+
+const causeOf = (g: ErrorGroup) => [g.action_ref, g.code, g.type, g.message].join('\n')
+
+/** What fails behind a change, what did not fail before it first. */
+export function broke(before: readonly ErrorGroup[], behind: readonly ErrorGroup[]): Broke[] {
+  const known = new Map(before.map((g) => [causeOf(g), g.n]))
+  return behind.map((g) => ({ key: causeOf(g), action: g.action_ref ?? '', code: g.code ?? '', message: g.message ?? g.example, n: g.n, before: known.get(causeOf(g)) ?? 0 }))
+    .sort((a, b) => Number(a.before > 0) - Number(b.before > 0) || b.n - a.n)
+}
+
+export interface Slower { action: string; before: number; behind: number }
+
+/** The longest p95 of each action's minutes before and behind a change, what grew most first. */
+export function slower(before: Series, behind: Series): Slower[] {
+  const top = (s: Series) => new Map(s.series.map((l) => [l.key, Math.max(0, ...(l.p95 ?? []))]))
+  const [a, b] = [top(before), top(behind)]
+  const grown = (s: Slower) => (s.before > 0 ? s.behind / s.before : 0)
+  return [...new Set([...a.keys(), ...b.keys()])].map((action) => ({ action, before: a.get(action) ?? 0, behind: b.get(action) ?? 0 }))
+    .sort((x, y) => grown(y) - grown(x) || x.action.localeCompare(y.action))
 }

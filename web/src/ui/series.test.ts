@@ -52,7 +52,7 @@ describe('charts', () => {
     expect(unknown(undefined, span, at)).toEqual([])
   })
   it('speak', () => {
-    expect([say(1234, 'n'), say(null, 'ms'), say(1500, 'ms'), level(12_000, 'n'), level(0.5, 'n'), level(0, 'ms')]).toEqual(['1,234', '–', '≈ 1.5 s', '12k', '', '0'])
+    expect([say(1234, 'n'), say(null, 'ms'), say(1500, 'ms'), level(12_000, 'n'), level(5, 'n'), level(0, 'ms')]).toEqual(['1,234', '–', '≈ 1.5 s', '12k', '5', '0'])
     expect([tick(at, 60_000, true), tick(at, 1000, true), tick(at, 86_400_000, true), tick(Date.parse('2030-02-01T00:00:00Z'), 3_600_000, true)]).toEqual(['08:00', '08:00:00', '01-31', '02-01'])
   })
 })
@@ -62,6 +62,6 @@ describe('marks', () => {
   it('are those of people and of nodes that came and went', () => {
     const marks = marksOf([e('node', 'dead', 'inc-c', 3), e('mark', 'mark', 'deploy 1.4.2', 2), e('node', 'late', 'inc-c', 1), e('pool', 'condition', 'go', 0)], new Map([['inc-c', 'c']]))
     expect(marks.map((m) => [m.text, m.tone])).toEqual([['deploy 1.4.2', 'run'], ['node c dead', 'bad']])
-    expect(marks[0]!.href).toBe('changes?from=2030-01-31T07:55:02Z&to=2030-01-31T08:05:02Z')
+    expect(marks[0]!.href).toBe('changes/2030-01-31T08%3A00%3A02.000Z')
   })
 })

@@ -1,6 +1,6 @@
 // Counts over time as a chart draws them, and as a table says them.
 import type { JournalEntry, Line, Series } from '../api/types'
-import { ledgerOf } from '../pages/changes'
+import { pageOf } from '../pages/changes'
 import { stamp, type Span } from '../state/range'
 import { withQuery } from '../state/route'
 import { duration, fields, two } from '../state/time'
@@ -152,7 +152,7 @@ export function total(l: Drawn, unit: Unit): string {
 }
 
 /** A mark of an axis of values. */
-export const level = (v: number, unit: Unit): string => (unit === 'ms' ? (v === 0 ? '0' : duration(v)) : v >= 10_000 ? `${Math.round(v / 1000)}k` : Number.isInteger(v) ? String(v) : '')
+export const level = (v: number, unit: Unit): string => (unit === 'ms' ? (v === 0 ? '0' : duration(v)) : v >= 10_000 ? `${Math.round(v / 1000)}k` : String(v))
 
 /** A mark of an axis of times, which are so many milliseconds apart. */
 export function tick(at: number, apart: number, utc: boolean): string {
@@ -168,7 +168,7 @@ const lostWords = ['dead', 'fenced']
 /** Marks on the axis of times: what somebody marked, and nodes that came, went and were lost. */
 export function marksOf(entries: readonly JournalEntry[], names: ReadonlyMap<string, string>): Mark[] {
   const marks = entries.flatMap((e): Mark[] => {
-    const href = ledgerOf(e)
+    const href = pageOf(e)
     if (e.kind === 'mark') return [{ at: Date.parse(e.at), text: e.subject, tone: 'run', href }]
     if (e.kind !== 'node' || !['joined', 'draining', 'stopped', ...lostWords].includes(e.what)) return []
     return [{ at: Date.parse(e.at), text: `node ${names.get(e.subject) ?? e.subject.slice(-6)} ${e.what}`, tone: lostWords.includes(e.what) ? 'bad' : 'off', href }]

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { plain, visible } from './text'
+import { bytes, plain, visible } from './text'
 
 describe('visible', () => {
   for (const [text, want] of [
@@ -18,4 +18,9 @@ describe('visible', () => {
 describe('plain', () => {
   it('removes colours', () => expect(plain('\u001b[1;31mred\u001b[0m')).toBe('red'))
   it('removes titles', () => expect(plain('\u001b]0;title\u0007x')).toBe('x'))
+})
+
+describe('bytes', () => {
+  it('are read as UTF-8', () => expect(bytes('aMOpIPCfkYs=')).toBe('hé 👋'))
+  it('mark what is none', () => expect(bytes('/2E=')).toBe('\ufffda'))
 })

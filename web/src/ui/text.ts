@@ -22,3 +22,8 @@ export function json(value: unknown): string {
 
 /** A short id: the end differs between ids of the same moment. */
 export const short = (id: string): string => (id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-6)}` : id)
+
+/** The text of bytes in base64. What is no UTF-8 is marked. */
+export function bytes(base64: string): string {
+  return new TextDecoder().decode(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)))
+}
