@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -33,17 +34,46 @@ func TestTheConsoleIsUsedByKeyboard(t *testing.T) {
 	submit(t, n, "core.noop", map[string]any{}, map[string]any{"labels": map[string]any{"test": "keys"}, "wait_seconds": 10})
 	p := open(t, n, "/console/")
 	p.shows("h1", "Overview")
+	p.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)))
+	p.shows(".palette", "Dead letters")
+	p.accessible("the palette")
+	p.do(chromedp.KeyEvent("core.no"))
+	p.shows(".palette [aria-selected=true]", "core.noop")
+	p.looks("palette")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.shows("h1", "core.noop")
 	p.do(chromedp.KeyEvent("g"), chromedp.KeyEvent("e"))
 	p.shows("h1", "Executions")
 	p.do(chromedp.KeyEvent("/"))
 	require.Equal(t, "filter", p.value("document.activeElement.id"))
 	p.do(chromedp.KeyEvent("label:test=keys" + kb.Enter))
 	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
-	p.do(chromedp.Evaluate("document.activeElement.blur()", nil), chromedp.KeyEvent("j"))
+	p.do(chromedp.Evaluate("document.activeElement.blur()", nil), chromedp.KeyEvent("j"), chromedp.KeyEvent("x"))
+	p.shows(".bulk", "1 chosen")
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.shows("h1", "Execution ")
 	p.do(chromedp.KeyEvent("?"))
 	p.shows("dialog.keys", "next and previous row")
 	p.accessible("the list of keys")
 	require.True(t, strings.HasPrefix(p.value("location.pathname"), "/console/executions/"))
+}
+
+// From one execution the keys lead to those beside it in the list.
+func TestKeysLeadToTheExecutionsBesideThisOne(t *testing.T) {
+	n := shared(t)
+	var ids []string
+	for range 3 {
+		ids = append(ids, submit(t, n, "core.noop", map[string]any{}, map[string]any{"labels": map[string]any{"test": "beside"}, "wait_seconds": 10}).ID)
+	}
+	p := open(t, n, "/console/executions?label=test%3Dbeside")
+	p.until("three rows", func() bool { return p.count("tbody tr") == 3 })
+	p.do(chromedp.KeyEvent("j"), chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter)) // the newest is first
+	at := func(id string) func() bool {
+		return func() bool { return p.value("location.pathname") == "/console/executions/"+id }
+	}
+	p.until("the second", at(ids[1]))
+	p.do(chromedp.KeyEvent("]"))
+	p.until("the older one", at(ids[0]))
+	p.do(chromedp.KeyEvent("]"), chromedp.KeyEvent("["), chromedp.KeyEvent("["))
+	p.until("the newest", at(ids[2]))
 }

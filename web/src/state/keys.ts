@@ -1,14 +1,14 @@
 // What a key does. Pure: a key and what was pressed before in, an action out.
 
-export type Action = { go: string } | { do: 'filter' | 'next' | 'previous' | 'pause' | 'help' | 'range' }
+export type Action = { go: string } | { do: 'filter' | 'next' | 'previous' | 'pause' | 'help' | 'range' | 'select' | 'before' | 'behind' }
 
 export const places: Record<string, [href: string, name: string]> = {
   o: ['./', 'Overview'], e: ['executions', 'Executions'], p: ['pools', 'Pools'], w: ['workers', 'Workers'], n: ['nodes', 'Nodes'],
-  s: ['sessions', 'Sessions'], d: ['dead-letters', 'Dead letters'], a: ['actions', 'Actions'], r: ['errors', 'Errors'], h: ['history', 'History'], c: ['changes', 'Changes'], t: ['settings', 'Settings'],
+  s: ['sessions', 'Sessions'], d: ['dead-letters', 'Dead letters'], a: ['actions', 'Actions'], r: ['errors', 'Errors'], h: ['history', 'History'], c: ['changes', 'Changes'], v: ['tree', 'Tree'], t: ['settings', 'Settings'],
 }
 
 const actions: Record<string, Action> = {
-  '/': { do: 'filter' }, f: { do: 'filter' }, j: { do: 'next' }, k: { do: 'previous' }, '.': { do: 'pause' }, '?': { do: 'help' }, t: { do: 'range' },
+  '/': { do: 'filter' }, f: { do: 'filter' }, j: { do: 'next' }, k: { do: 'previous' }, '.': { do: 'pause' }, '?': { do: 'help' }, t: { do: 'range' }, x: { do: 'select' }, '[': { do: 'before' }, ']': { do: 'behind' },
 }
 
 /** How long "g" waits for its letter, in milliseconds. */

@@ -31,7 +31,7 @@ export class Poll<T> {
       if (wanted !== asked) [this.data, this.problem, this.at, asked] = [undefined, undefined, 0, wanted]
       if (wanted === undefined || paused) return
       const topic = live.refused || this.refused === wanted ? undefined : topicOf(timedPath(wanted, now()))
-      if (!topic && !wanted.startsWith('api/')) return // a topic that is no question
+      if (!topic && !/^(api|debug)\//.test(wanted)) return // a topic that is no question
       return untrack(() => (topic ? this.follow(wanted, topic) : this.loop(wanted, every, rest)))
     })
   }

@@ -30,6 +30,7 @@ const patterns: Pattern[] = [
   ['history', 'history'],
   ['changes', 'changes'],
   ['change', 'changes/:at'],
+  ['tree', 'tree'],
   ['settings', 'settings'],
 ].map(([page, path]) => ({ page: page!, parts: path!.split('/').filter(Boolean) }))
 
