@@ -87,6 +87,8 @@ type Backend interface {
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)
 	// Worker and the methods below act on a worker of any node. by is the caller, for the record.
 	Worker(ctx context.Context, id messages.WorkerID) (view.WorkerDetail, error)
+	// Runs returns the last runs of a worker, newest first.
+	Runs(ctx context.Context, id messages.WorkerID) (view.WorkerRuns, error)
 	// ProbeWorker probes now and returns the result.
 	ProbeWorker(ctx context.Context, id messages.WorkerID, by string) (view.WorkerDetail, error)
 	CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool, by string) error

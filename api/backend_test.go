@@ -298,6 +298,10 @@ func (b *backend) FleetAt(_ context.Context, at time.Time) (*keyframe.Fleet, err
 	return f, b.err
 }
 
+func (b *backend) Runs(_ context.Context, id messages.WorkerID) (view.WorkerRuns, error) {
+	return view.WorkerRuns{Worker: id, Source: view.RunsMemory, Runs: []view.Run{{Action: "core.echo", Status: messages.Failed, Code: "boom"}}}, nil
+}
+
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {
 	return b.Worker(ctx, id)
 }

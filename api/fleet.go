@@ -30,6 +30,8 @@ func fleetRoutes() []*route {
 			summary: "One worker with its history, newest first.", result: WorkerDetailView{}, handle: (*server).worker},
 		{method: "GET", path: worker + "/health", scope: ScopeRead, group: "workers", storeless: true,
 			summary: "The result of the worker's last probe.", result: HealthView{}, handle: (*server).health},
+		{method: "GET", path: worker + "/runs", scope: ScopeRead, group: "workers",
+			summary: "The last runs of the worker, newest first: up to 64.", result: view.WorkerRuns{}, handle: (*server).runs},
 		{method: "POST", reason: true, path: worker + "/health", scope: ScopeOperate, group: "workers",
 			long: true, storeless: true, summary: "Probe the worker now.", result: HealthView{}, handle: (*server).probe},
 		{method: "POST", reason: true, path: worker + "/cordon", scope: ScopeAdmin, group: "workers",
@@ -153,6 +155,10 @@ func (s *server) health(c *call) error {
 		d, err := s.Backend.Worker(c.r.Context(), id)
 		return viewHealth(d), err
 	})
+}
+
+func (s *server) runs(c *call) error {
+	return s.ofWorker(c, func(id messages.WorkerID) (any, error) { return s.Backend.Runs(c.r.Context(), id) })
 }
 
 func (s *server) probe(c *call) error {

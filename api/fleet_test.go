@@ -39,6 +39,10 @@ func TestAWorkerAndItsHealth(t *testing.T) {
 	h := New(Config{Backend: newBackend(t)})
 	v := read[WorkerDetailView](t, ask(t, h, "GET", "/api/v1/workers/n1/go/0", ""), 200)
 	require.InDelta(t, 1.5, v.History[0].LastedMS, 0)
+	runs := read[view.WorkerRuns](t, ask(t, h, "GET", "/api/v1/workers/n1/go/0/runs", ""), 200)
+	require.Equal(t, messages.WorkerID("n1/go/0"), runs.Worker)
+	require.Equal(t, messages.Code("boom"), runs.Runs[0].Code)
+	refused(t, ask(t, h, "GET", "/api/v1/workers/n1/go/x/runs", ""), 404, messages.CodeNotFound, "n1/go/x")
 	for _, method := range []string{"GET", "POST"} {
 		health := read[HealthView](t, ask(t, h, method, "/api/v1/workers/n1/go/0/health", ""), 200)
 		require.JSONEq(t, `{"status":"healthy"}`, string(health.Report))

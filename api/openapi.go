@@ -67,6 +67,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[submit.Request]():   "SubmitRequest",
 	reflect.TypeFor[view.Node]():        "NodeView",
 	reflect.TypeFor[view.Pool]():        "PoolView",
+	reflect.TypeFor[view.Run]():         "RunView",
 	reflect.TypeFor[view.Drain]():       "DrainEstimate",
 	reflect.TypeFor[view.Retry]():       "RetryView",
 	reflect.TypeFor[view.Session]():     "SessionView",

@@ -156,8 +156,8 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "CauseCount", "ChainView", "CordonView", "CountsView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "DrainEstimate", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
 		"ExecutionList", "ExecutionView", "Explanation", "FacetCount", "Facets", "FailureCount", "Finding", "Findings", "Fleet", "FleetNode", "FleetPool", "HealthView", "JournalEntry", "JournalList", "Ledger", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputView", "Overview", "PoolDetail", "PoolList", "PoolOverview", "PoolQueue", "PoolView", "PriorityCount", "Rates",
-		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlotCount", "SlotFailure", "SlowerAction", "StatusCount",
+		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "RunView", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlotCount", "SlotFailure", "SlowerAction", "StatusCount",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
-		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
+		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerRuns", "WorkerView",
 	}, slices.Sorted(maps.Keys(d.Components.Schemas)))
 }

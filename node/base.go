@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store/clock"
 	"github.com/troupe-run/troupe/tracing"
@@ -31,6 +32,7 @@ type base struct {
 	phase       phase
 	journal     *recording
 	rollups     *rollups
+	runs        *operate.Runs
 	hub         *hub.Hub
 	tracer      *tracing.Tracer // nil: the node makes no spans
 }
@@ -39,7 +41,7 @@ func newBase(cfg Config) *base {
 	b := &base{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, store: &doubt{}, broker: &shared{}, pools: newPools(cfg.Logger),
 	}
-	b.journal, b.rollups = &recording{base: b}, &rollups{base: b}
+	b.journal, b.rollups, b.runs = &recording{base: b}, &rollups{base: b}, &operate.Runs{}
 	b.hub = hub.New(hub.Config{ID: b.incarnation.String(), Whole: !cfg.full(), Now: b.clock.Now})
 	b.phase.leaves, b.phase.leave = context.WithCancel(context.Background())
 	return b

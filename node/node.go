@@ -172,7 +172,7 @@ func (n *Node) startTree(ctx context.Context) error {
 func (n *Node) newOperator(feeds *actors.Feeds, outcomes *actors.Outcomes, answers *retries) *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: n.self,
-		Mailboxes: n.mailboxes, Journal: n.journal.add, Readings: n.findings.readings, Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes,
+		Mailboxes: n.mailboxes, Journal: n.journal.add, Readings: n.findings.readings, Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes, Runs: n.runs,
 		MarkPool: func(v *view.Pool) { n.reloader.refused.Load().mark(v) }, Retries: answers.answer,
 		Retains: n.cfg.RetainExecutions, Counted: n.cfg.RetainJournal, SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,
 		Grades: operate.Grades{Thresholds: n.cfg.thresholds(), StalenessTimes: n.cfg.StalenessMultiplier},

@@ -80,7 +80,7 @@ func (r *rollups) submit(k rollup.Key, n int64) {
 	c.(*submitCounter).n.Add(n)
 }
 
-// transaction counts what has ended in a transaction of the recorder, and the retries that it stored.
+// transaction counts what has ended in a transaction of the recorder, and the retries that it stored. It keeps the runs of workers.
 func (r *rollups) transaction(all []actors.Recorded) {
 	if r.cfg.Unrecorded {
 		return
@@ -98,6 +98,7 @@ func (r *rollups) transaction(all []actors.Recorded) {
 			}
 			end := endOf(done)
 			r.minutes.Ended(&end)
+			r.runs.Add(done.Execution)
 			if next := retryOf(all[i].Items[j].Change); next != nil {
 				r.minutes.Submitted(end.At, rollup.Key{Pool: next.Pool, Action: next.Action, Version: next.Version}, 1)
 			}

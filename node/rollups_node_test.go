@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/rollup"
 )
 
@@ -53,6 +54,35 @@ func TestANodeCountsWhatItSubmitsAndEnds(t *testing.T) {
 	require.Equal(t, []int64{n + 1, n + 1, 0}, []int64{l.Accepted, l.Counted, l.Missing}, "%v", l.Notes)
 	require.Equal(t, []rollup.StatusCount{{Status: messages.Completed, N: n}, {Status: messages.Cancelled, N: 1}}, l.Ended)
 	require.True(t, l.AddsUp && len(l.Open) == 0)
+}
+
+// The runs of its workers are what a node remembers, and after its restart what its rows say.
+func TestANodeRemembersTheRunsOfItsWorkers(t *testing.T) {
+	t.Parallel()
+	data, pack := t.TempDir(), goPack(t, map[string]string{"noop": ""})
+	settings := handle(map[string]messages.Handler{"noop": noop})
+	k := boot(t, data, settings, pack)
+	for range 7 {
+		k.run("t.noop", nil)
+	}
+	all, err := k.Backend.Workers(t.Context(), "go", "")
+	require.NoError(t, err)
+	count := func(source string) (n int) {
+		for _, w := range all.Workers {
+			v, err := k.Backend.Runs(t.Context(), w.ID)
+			require.NoError(t, err)
+			for _, run := range v.Runs {
+				require.Equal(t, []any{source, "t.noop", messages.Completed}, []any{v.Source, run.Action, run.Status})
+				require.False(t, run.FinishedAt.Before(run.StartedAt))
+			}
+			n += len(v.Runs)
+		}
+		return n
+	}
+	require.Equal(t, 7, count(view.RunsMemory))
+	require.NoError(t, k.stop())
+	k = boot(t, data, settings, pack)
+	require.Equal(t, 7, count(view.RunsList))
 }
 
 // An execution that a node has stored and the store has no more is missing.

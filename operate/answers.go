@@ -95,6 +95,9 @@ func (s steered) probe(ctx context.Context, _ peers.Request, m wire.ProbeWorker)
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
+	if m.Runs {
+		return s.runs(m)
+	}
 	t := target{own: true, pool: m.Pool, slot: m.Slot}
 	d, err := s.steering.look(ctx, &t, m.Probe, m.By)
 	if err != nil {
@@ -105,6 +108,16 @@ func (s steered) probe(ctx context.Context, _ peers.Request, m wire.ProbeWorker)
 		return done(err)
 	}
 	return wire.Views{View: view}, nil
+}
+
+// runs are those that this node remembers of a worker. They fit: the texts of each are bounded.
+func (s steered) runs(m wire.ProbeWorker) (wire.Body, error) {
+	id := messages.NewWorkerID(s.cfg.Self.Label(), m.Pool, m.Slot)
+	raw, err := json.Marshal(view.WorkerRuns{Worker: id, Source: view.RunsMemory, Runs: s.cfg.Runs.Of(id)})
+	if err != nil {
+		return nil, err
+	}
+	return wire.Views{View: raw}, nil
 }
 
 // fitWorker writes a worker as JSON, with as much of its history as fits.

@@ -87,7 +87,7 @@ func (c *cluster) join(name, pool string, workers int) *node {
 	s := &stage{cluster: c, pools: map[string]supervisor.Description{}}
 	s.cfg = Config{
 		Name: name, Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Store: c.store, Clock: &clock.Clock{},
-		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Feeds: actors.NewFeeds(), Outcomes: actors.NewOutcomes(),
+		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Feeds: actors.NewFeeds(), Outcomes: actors.NewOutcomes(), Runs: &Runs{},
 		Readings: func(context.Context) []alerts.Reading {
 			return []alerts.Reading{{Series: "troupe_store_up", Values: map[string]float64{"": 1}}, {Series: "troupe_workers_by_grade", Values: map[string]float64{pool: float64(workers)}}}
 		},

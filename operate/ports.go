@@ -36,6 +36,7 @@ type Config struct {
 	Record   Record
 	Feeds    *actors.Feeds    // what the runs of this node write
 	Outcomes *actors.Outcomes // who waits for the end of an execution
+	Runs     *Runs            // the last runs of this node's workers
 
 	// Readings are what this node's series have come to, in the order of their texts.
 	Readings func(context.Context) []alerts.Reading

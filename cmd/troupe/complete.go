@@ -75,7 +75,7 @@ func (c completion) addTo(root *cobra.Command) {
 			cmd.ValidArgsFunction = c.offering(first(sessionNames))
 		}
 	}
-	for _, verb := range []string{"get", "kill", "cordon", "uncordon", "probe"} {
+	for _, verb := range []string{"get", "runs", "kill", "cordon", "uncordon", "probe"} {
 		if cmd, _, err := root.Find([]string{"worker", verb}); err == nil {
 			cmd.ValidArgsFunction = c.offering(first(workerIDs))
 		}

@@ -6,6 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestRunsOfAWorkerAreShown(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/workers/n1/go/3/runs": `{"worker":"n1/go/3","source":"list","unsearched":true,"runs":[
+		{"execution":"` + id1 + `","action_ref":"core.echo","status":"failed","code":"boom","attempt":2,"started_at":"2026-01-02T11:00:00Z","finished_at":"2026-01-02T11:00:03Z"}]}`})
+	r := s.call(t, "worker", "runs", "n1/go/3")
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `(?m)^`+id1+` +core.echo +failed +boom +2 .* 3.0s$`, r.out)
+	require.Contains(t, r.out, "there may be more runs")
+	require.Contains(t, s.call(t, "worker", "runs", "n1/go/3", "-o", "json").out, `"unsearched"`)
+}
+
 func TestAPoolIsShown(t *testing.T) {
 	t.Parallel()
 	pool := `{"name":"go","runtime":"go","nodes":2,"workers":5,"waiting":1200,"slots":[{"state":"ready","n":1},{"state":"terminated","n":4}],

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // worker is the verb that steers one worker, and tests programs that want to be one.
@@ -18,9 +19,9 @@ func (f fleet) worker() *cobra.Command {
 			if len(args) > 0 {
 				return usagef("worker knows no verb %q; `troupe worker --help` lists them", args[0])
 			}
-			return usagef("worker needs a verb: check, get, kill, cordon, uncordon or probe")
+			return usagef("worker needs a verb: check, get, runs, kill, cordon, uncordon or probe")
 		}}
-	cmd.AddCommand(workerCheck(f).command(), f.workerGet(),
+	cmd.AddCommand(workerCheck(f).command(), f.workerGet(), f.workerRuns(),
 		f.workerVerb("kill", "End a worker at once; it is replaced", "/kill", "is killed and replaced"),
 		f.workerVerb("cordon", "Give a worker no more work", "/cordon", "gets no more work"),
 		f.workerVerb("uncordon", "Give a worker work again", "/uncordon", "gets work again"),
@@ -48,6 +49,43 @@ func (f fleet) workerGet() *cobra.Command {
 			return f.showWorker(ctx, c, args[0])
 		}),
 	}
+}
+
+func (f fleet) workerRuns() *cobra.Command {
+	return &cobra.Command{
+		Use: "runs ID", Short: "Show the last runs of a worker, newest first", Args: exactly("ID"),
+		Long: "Show the last runs of a worker, up to 64, newest first. Its node remembers those since it started. Where it remembers none, they are\n" +
+			"looked for among the newest 20,000 executions; the last line says so where there may be more.",
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			path, err := workerPath(args[0], "/runs")
+			if err != nil {
+				return err
+			}
+			var v view.WorkerRuns
+			if err := c.Get(ctx, path, &v); err != nil {
+				return err
+			}
+			if err := f.show(v, []string{"EXECUTION", "ACTION", "STATUS", "CODE", "ATTEMPT", "SESSION", "STARTED", "RAN"}, runRows(v.Runs)); err != nil {
+				return err
+			}
+			if v.Unsearched && f.output != "json" {
+				_, err = fmt.Fprintln(f.out, "looked at as many executions as may be; there may be more runs")
+			}
+			return err
+		}),
+	}
+}
+
+func runRows(runs []view.Run) [][]string {
+	rows := make([][]string, len(runs))
+	for i, r := range runs {
+		ran := ""
+		if !r.FinishedAt.IsZero() {
+			ran = short(r.FinishedAt.Sub(r.StartedAt))
+		}
+		rows[i] = []string{idText(r.Execution), r.Action, r.Status.String(), string(r.Code), fmt.Sprint(r.Attempt), r.Session, clock(r.StartedAt), ran}
+	}
+	return rows
 }
 
 func (f fleet) workerProbe() *cobra.Command {

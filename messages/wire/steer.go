@@ -36,12 +36,13 @@ type Cancel struct {
 // Drain lets a node take no more work, finish what runs, and end.
 type Drain struct{ By string }
 
-// ProbeWorker asks for one worker with its history, probed before where Probe says so.
+// ProbeWorker asks for one worker with its history, probed before where Probe says so; or, where Runs says so, for its last runs.
 type ProbeWorker struct {
 	Pool  string
 	Slot  messages.Slot
 	Probe bool
 	By    string
+	Runs  bool
 }
 
 // Workers asks for a page of the node's workers, by pool and slot, behind After.
@@ -103,7 +104,7 @@ func (b Cancel) encode() proto.Message {
 }
 func (b Drain) encode() proto.Message { return &troupev1.Drain{By: b.By} }
 func (b ProbeWorker) encode() proto.Message {
-	return &troupev1.ProbeWorker{Pool: b.Pool, Slot: int32(b.Slot), Probe: b.Probe, By: b.By}
+	return &troupev1.ProbeWorker{Pool: b.Pool, Slot: int32(b.Slot), Probe: b.Probe, By: b.By, Runs: b.Runs}
 }
 func (b Workers) encode() proto.Message  { return &troupev1.Workers{Pool: b.Pool, After: b.After} }
 func (b Pools) encode() proto.Message    { return &troupev1.Pools{After: b.After, Pool: b.Pool} }
@@ -127,7 +128,7 @@ func cancelFromProto(p *troupev1.Cancel) Body {
 }
 
 func probeWorkerFromProto(p *troupev1.ProbeWorker) Body {
-	return ProbeWorker{Pool: p.GetPool(), Slot: messages.Slot(p.GetSlot()), Probe: p.GetProbe(), By: p.GetBy()}
+	return ProbeWorker{Pool: p.GetPool(), Slot: messages.Slot(p.GetSlot()), Probe: p.GetProbe(), By: p.GetBy(), Runs: p.GetRuns()}
 }
 
 func outputFromProto(p *troupev1.OutputResult) (Body, error) {

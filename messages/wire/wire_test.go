@@ -41,7 +41,7 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_INSPECT:          wire.Inspect{Actor: "pools/shell", Depth: 2, After: "pools/shell/1"},
 		troupev1.Kind_KIND_INSPECT_RESULT:   wire.InspectResult{View: []byte(`{"id":"pools"}`), Next: "pools/shell/9"},
 		troupev1.Kind_KIND_DRAIN:            wire.Drain{By: "ana"},
-		troupev1.Kind_KIND_PROBE_WORKER:     wire.ProbeWorker{Pool: "shell", Slot: 3, Probe: true, By: "ana"},
+		troupev1.Kind_KIND_PROBE_WORKER:     wire.ProbeWorker{Pool: "shell", Slot: 3, Probe: true, By: "ana", Runs: true},
 		troupev1.Kind_KIND_WORKERS:          wire.Workers{Pool: "shell", After: "shell/7"},
 		troupev1.Kind_KIND_POOLS:            wire.Pools{After: "go", Pool: "python"},
 		troupev1.Kind_KIND_READINGS:         wire.Readings{After: "troupe_store_up"},

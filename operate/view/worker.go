@@ -75,3 +75,29 @@ func Transitions(events []store.WorkerEvent) []Transition {
 	}
 	return views
 }
+
+// Run is an execution that a worker ran.
+type Run struct {
+	Execution  messages.ExecutionID `json:"execution"`
+	Action     string               `json:"action_ref"`
+	Session    string               `json:"session,omitempty"`
+	Status     messages.Status      `json:"status"`
+	Code       messages.Code        `json:"code,omitempty" doc:"of its error"`
+	Attempt    messages.Attempt     `json:"attempt"`
+	StartedAt  time.Time            `json:"started_at"`
+	FinishedAt time.Time            `json:"finished_at,omitzero" doc:"missing: it runs"`
+}
+
+// WorkerRuns are the last runs of a worker, newest first.
+type WorkerRuns struct {
+	Worker     messages.WorkerID `json:"worker"`
+	Source     string            `json:"source" doc:"memory: its node remembers them, up to 64 since it started; list: they were found among the executions"`
+	Runs       []Run             `json:"runs"`
+	Unsearched bool              `json:"unsearched,omitempty" doc:"of list: as many executions as may be were looked at, and there may be more runs"`
+}
+
+// Where runs come from.
+const (
+	RunsMemory = "memory"
+	RunsList   = "list"
+)

@@ -38,6 +38,7 @@ func testStraightPath(t *testing.T, k *kit) {
 	require.Equal(t, messages.Completed, finished.Status)
 	require.Empty(t, finished.Execution.Parameters)
 	require.JSONEq(t, `{"ok":true}`, string(finished.Execution.Result))
+	require.Equal(t, workerID(3), finished.Execution.WorkerID, "it says which worker ran it")
 	got = k.get(t, e.ID)
 	require.Equal(t, finished.At, got.FinishedAt)
 	require.JSONEq(t, `{"ok":true}`, string(got.Result))

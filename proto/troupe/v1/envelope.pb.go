@@ -1179,7 +1179,9 @@ type ProbeWorker struct {
 	// Whether the worker is probed first.
 	Probe bool `protobuf:"varint,3,opt,name=probe,proto3" json:"probe,omitempty"`
 	// Who asked for the probe, for the record.
-	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	// Only the last runs of the worker are asked for. Older nodes answer with the worker.
+	Runs          bool `protobuf:"varint,5,opt,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1242,13 @@ func (x *ProbeWorker) GetBy() string {
 		return x.By
 	}
 	return ""
+}
+
+func (x *ProbeWorker) GetRuns() bool {
+	if x != nil {
+		return x.Runs
+	}
+	return false
 }
 
 // Workers asks for a page of the node's workers, by pool and slot.
@@ -1809,12 +1818,13 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\tR\arefused\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\tR\x04next\"\x17\n" +
 	"\x05Drain\x12\x0e\n" +
-	"\x02by\x18\x01 \x01(\tR\x02by\"[\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\"o\n" +
 	"\vProbeWorker\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x14\n" +
 	"\x05probe\x18\x03 \x01(\bR\x05probe\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"3\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x12\n" +
+	"\x04runs\x18\x05 \x01(\bR\x04runs\"3\n" +
 	"\aWorkers\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\"1\n" +
