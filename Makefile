@@ -100,7 +100,7 @@ fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.
 .PHONY: chaos
 chaos: need-test ## Run the chaos suite whole, some two hours; SEED=7 picks the history.
 	TROUPE_CHAOS=whole $(GO) test ./test/chaos -count=1 -timeout 200m -v -run TestWhole -seed=$(SEED)
-	TROUPE_CHAOS=whole $(GO) test ./store/postgres ./store/sqlite -count=1 -timeout 30m -v -p 1 -run 'TestWhole|TestOneCallOfManyLargeResults'
+	TROUPE_CHAOS=whole $(GO) test ./store/postgres ./store/sqlite ./test/browser -count=1 -timeout 30m -v -p 1 -run 'TestWhole|TestOneCallOfManyLargeResults'
 
 .PHONY: bench
 bench: need-test ## Measure, write docs/benchmarks.json and render docs/benchmarks.md; BENCH="-only Full/Bulk" for some of it.
