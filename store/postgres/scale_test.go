@@ -107,6 +107,7 @@ var scales = map[string]func(l *large){
 	"queries of the quick reference":             quickReference,
 	"depths of what waits":                       depthsOfTheWaiting,
 	"a removed pool behind others":               aPoolBehindOthers,
+	"lists of the console":                       listsOfTheConsole,
 }
 
 func TestScale(t *testing.T) {
@@ -301,4 +302,33 @@ func quickReference(l *large) {
 		require.NoError(l.t, err, b[1])
 		assert.NotRegexp(l.t, wholly, strings.Join(plan, "\n"), b[1])
 	}
+}
+
+// No list of a page for operators reads all executions, whatever it looks for and whether there is any.
+func listsOfTheConsole(l *large) {
+	l.ended(l.rows, time.Hour)
+	l.execute(`UPDATE execution SET status = 7, unusual = 7, error = '{"code":"boom","message":"x"}', session = 's' || seq % 1000, worker_id = 'n/ends/' || seq % 64
+ WHERE seq % 20 = 0`)
+	l.execute("INSERT INTO execution_label (key, value, seq) SELECT 'team', 'team' || seq % 100, seq FROM execution WHERE seq % 10 = 0")
+	l.execute("ANALYZE")
+	failed := []messages.Status{messages.Failed, messages.TimedOut, messages.Abandoned}
+	since := time.Now().Add(-2 * time.Hour)
+	for name, f := range map[string]store.Filter{
+		"all": {}, "oldest": {Oldest: true}, "failed": {Statuses: failed}, "completed": {Statuses: []messages.Status{messages.Completed}},
+		"running": {Statuses: []messages.Status{messages.Running, messages.Cancelling}}, "requested": {Statuses: []messages.Status{messages.Requested}},
+		"action": {Action: "core.noop"}, "no such action": {Action: "core.none"}, "pool": {Pool: "ends"}, "no such pool": {Pool: "none"},
+		"session": {Session: "s500"}, "no such session": {Session: "none"}, "failed of a session": {Session: "s500", Statuses: failed},
+		"worker": {Worker: "n/ends/4"}, "no such worker": {Worker: "n/ends/none"}, "failed of a worker": {Worker: "n/ends/4", Statuses: failed},
+		"label": {Labels: [][2]string{{"team", "team10"}}}, "no such label": {Labels: [][2]string{{"team", "none"}}}, "error": {Error: "boom"}, "no such error": {Error: "none"},
+		"key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "since": {From: since}, "until": {To: since}, "failed within": {Statuses: failed, From: since, To: time.Now()},
+		"failed, oldest first": {Statuses: failed, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
+		"not that action": {Not: store.Exclusion{Actions: []string{"core.noop"}}},
+	} {
+		l.took(name, func() {
+			page, err := l.List(l.t.Context(), f)
+			require.NoError(l.t, err, name)
+			require.LessOrEqual(l.t, page.Searched.Walked, store.ListWalk, name)
+		})
+	}
+	l.plans()
 }

@@ -1,0 +1,66 @@
+package sqlite_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/sqlite"
+)
+
+// grownAt is when Grow's executions were requested, a microsecond apart.
+func grownAt(n int) time.Time { return time.UnixMicro(1_800_000_000_000_000 + int64(n)) }
+
+// consoleReads are the lists that a page for operators asks for, in a store that Grow has filled with so many rows.
+func consoleReads(rows int) map[string]store.Filter {
+	failed := []messages.Status{messages.Failed, messages.TimedOut, messages.Abandoned}
+	mid := grownAt(rows / 2)
+	return map[string]store.Filter{
+		"all": {}, "oldest": {Oldest: true}, "failed": {Statuses: failed}, "completed": {Statuses: []messages.Status{messages.Completed}},
+		"running": {Statuses: []messages.Status{messages.Running, messages.Cancelling}}, "requested": {Statuses: []messages.Status{messages.Requested}},
+		"action": {Action: "core.a1"}, "no such action": {Action: "core.none"}, "pool": {Pool: "pool1"}, "no such pool": {Pool: "none"},
+		"session": {Session: "s5"}, "no such session": {Session: "none"}, "failed of a session": {Session: "s500", Statuses: failed},
+		"worker": {Worker: "n/pool/7"}, "no such worker": {Worker: "n/pool/none"}, "failed of a worker": {Worker: "n/pool/7", Statuses: failed},
+		"label": {Labels: [][2]string{{"k", "v10"}}}, "no such label": {Labels: [][2]string{{"k", "none"}}}, "two labels": {Labels: [][2]string{{"k", "v10"}, {"l", "w"}}},
+		"error": {Error: "boom"}, "key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "no such id": {IDPrefix: "ffffffffffffffff"},
+		"since": {From: mid}, "until": {To: mid}, "within": {From: mid, To: grownAt(rows/2 + 1000)}, "failed within": {Statuses: failed, From: mid, To: grownAt(rows/2 + 1000)},
+		"failed until, oldest first": {Statuses: failed, To: mid, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
+		"not any action": {Not: store.Exclusion{Actions: []string{"core.a0", "core.a1", "core.a2", "core.a3", "core.a4", "core.a5", "core.a6", "core.a7", "core.a8", "core.a9"}}},
+	}
+}
+
+// stepsMax are the instructions of SQLite's machine that a list runs for each execution that it may look at. A list that looked at all of these
+// stores' executions would run several times as many.
+const stepsMax = 30
+
+// The work of a list is bounded, however many executions are stored.
+func TestListsOfALargeStoreAreBounded(t *testing.T) {
+	t.Parallel()
+	listsAreBounded(t, 150_000)
+}
+
+// TestWholeListsAreBounded is the same with a million rows: make chaos.
+func TestWholeListsAreBounded(t *testing.T) {
+	if os.Getenv("TROUPE_CHAOS") != "whole" {
+		t.Skip("a million rows: make chaos, or TROUPE_CHAOS=whole")
+	}
+	listsAreBounded(t, 1_000_000)
+}
+
+func listsAreBounded(t *testing.T, rows int) {
+	s := open(t, sqlite.Config{})
+	sqlite.Grow(t, s, rows)
+	for name, f := range consoleReads(rows) {
+		sqlite.Steps(t, s)
+		began := time.Now()
+		page, err := s.List(t.Context(), f)
+		require.NoError(t, err, name)
+		steps := sqlite.Steps(t, s)
+		t.Logf("%s: %d executions, %d instructions, %s", name, len(page.Executions), steps, time.Since(began).Round(time.Microsecond))
+		require.Less(t, steps, stepsMax*store.ListWalk, name)
+	}
+}
