@@ -257,6 +257,15 @@ var topics = []topic{
 		},
 	},
 	{
+		title: "Console",
+		intro: "A node of the real program with 1,000,000 ended executions answers 31 questions of the console's pages over HTTP, each 20 times, one " +
+			"after another: the p95 of the slowest question, and of the middle one.",
+		rows: []row{
+			{name: "Postgres alone", bench: "FullConsole/Postgres", show: asked, goal: goal{atMost: 100}},
+			{name: "SQLite", bench: "Console/SQLite", show: asked, goal: goal{atMost: 100}},
+		},
+	},
+	{
 		title: "Parts",
 		intro: "Placement and the roster decide over 1,000 workers and 100,000 sessions. A list page has 100 of 1,000,000 stored executions.",
 		rows: []row{
@@ -330,6 +339,9 @@ var (
 		{unit: "of-unrecorded-finishes", digits: 3, after: " of the rate of outcomes without recording"},
 		{unit: "of-unrecorded-submits", digits: 3, after: " of the rate of submissions"}, {unit: "of-unrecorded-cpu", digits: 3, after: " of the CPU time"},
 		{unit: "executions/s", after: "/s", before: "outcomes "}, {unit: "submits/s", after: "/s", before: "submissions "},
+	}
+	asked = []shown{
+		{unit: "slowest-p95-ms", digits: 1, after: " ms"}, {unit: "middle-p95-ms", digits: 1, after: " ms", before: "middle "},
 	}
 	replaced = []shown{
 		{unit: "replaced-p50-ms", after: " ms", before: "p50 "}, {unit: "replaced-max-ms", after: " ms", before: "at most "},
