@@ -106,3 +106,20 @@ func TestTheRangeIsPartOfTheAddress(t *testing.T) {
 		p.shows("#range", "Last 24 h")
 	}
 }
+
+// Above the executions stands how many have each status, action and so on. Each value leads to its list.
+func TestTheListIsCounted(t *testing.T) {
+	n := worked(t)
+	p := open(t, n, "/console/executions")
+	p.until("rows", func() bool { return p.count("tbody tr") == 6 })
+	p.do(chromedp.Click(".facets-of-list summary"))
+	p.shows(".facets-of-list", "All 6 executions of the list")
+	require.Equal(t, "?panel=facets", p.value("location.search"))
+	require.Zero(t, p.count(".chip"))
+	p.looks("executions-facets")
+	p.do(chromedp.Click(`//details//a[.='failed']`, chromedp.BySearch))
+	p.shows(".facets-of-list", "All 1 executions of the list")
+	require.Equal(t, "?status=failed&panel=facets", p.value("location.search"))
+	p.visit("/console/executions?panel=facets&action=core.echo")
+	p.shows(".facets-of-list", "All 4 executions of the list")
+}

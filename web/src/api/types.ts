@@ -77,6 +77,17 @@ export interface ExecutionList {
   more?: 'found' | 'unsearched' | 'end'
 }
 
+export interface Facets {
+  from?: string
+  to?: string
+  basis: 'list' | 'minutes'
+  exact: boolean
+  executions: number
+  fields: Record<string, { value: string; n: number }[]>
+  left?: Record<string, number>
+  searched_to?: { at: string; seq: number; walked: number }
+}
+
 export interface Explanation {
   execution: string
   status?: Status

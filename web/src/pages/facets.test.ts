@@ -1,0 +1,20 @@
+import { describe, expect, it } from 'vitest'
+import type { Facets } from '../api/types'
+import { facetsOf, narrowed, said } from './facets'
+
+const facets = (more: Partial<Facets>): Facets => ({ basis: 'list', exact: true, executions: 1292, fields: {}, ...more })
+
+describe('counts beside a list', () => {
+  it('are asked for with the filters of the list', () => {
+    expect(facetsOf('status=failed&from=-6h&order=oldest').toString()).toBe('status=failed&from=-6h&fields=status%2Caction%2Cpool%2Cerror%2Cworker&limit=8')
+  })
+  it('lead to the list of a value', () => {
+    expect(narrowed('status=failed,completed&pool=go', 'status', 'failed')).toBe('executions?status=failed&pool=go&panel=facets')
+    expect(narrowed('', 'worker', 'a/go/1')).toBe('executions?worker=a/go/1&panel=facets')
+  })
+  it('say what was counted', () => {
+    expect(said(facets({}))).toBe('All 1,292 executions of the list')
+    expect(said(facets({ exact: false }))).toBe('The newest 1,292 executions of the list, as far as was looked')
+    expect(said(facets({ basis: 'minutes', exact: false }))).toContain('≈ 1,292 executions that ended')
+  })
+})
