@@ -116,6 +116,28 @@ func (s Settings) Shared() Topology {
 	return t
 }
 
+// NearDeadLetterQueue is the queue of the dead letters of queues that a node keeps in its memory beside a server; empty if dead letters are
+// off.
+func (s Settings) NearDeadLetterQueue() string {
+	if s.DeadLettersOff {
+		return ""
+	}
+	return s.DeadLetterQueue() + ".near"
+}
+
+// NearDeadLetters is the topology of that memory: the dead-letter exchange with this queue.
+func (s Settings) NearDeadLetters() Topology {
+	if s.DeadLettersOff {
+		return Topology{}
+	}
+	s = s.withDefaults()
+	return Topology{
+		Exchanges: []Exchange{{Name: s.DeadLetterExchange, Kind: Fanout}},
+		Queues:    []Queue{{Name: s.NearDeadLetterQueue(), TTL: s.DeadLetterTTL, MaxLength: s.DeadLetterMax}},
+		Bindings:  []Binding{{Exchange: s.DeadLetterExchange, Queue: s.NearDeadLetterQueue()}},
+	}
+}
+
 // Migrate says how to change a shared queue that exists with other arguments than the settings require.
 const Migrate = "to change it, stop all nodes, let it be drained (a node with the settings that made it does so, or `troupe dead-letters`), " +
 	"delete it (rabbitmqctl delete_queue) and start the nodes: the first one makes it anew"

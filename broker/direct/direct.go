@@ -4,7 +4,8 @@
 //
 // It wraps any adapter. It first publishes a message there. It posts the message only if that adapter has no such queue
 // and the queue's name belongs to another node. So nodes with a broker server and nodes without one can use one store
-// while a cluster changes from one to the other.
+// while a cluster changes from one to the other. Where work is handed over directly beside a server, the messages of
+// such pools are posted at once: a node that gets one puts it on the queue that it has, in its memory or on the server.
 //
 // Messages for one node are posted in order, one request at a time. Messages that arrive meanwhile share the next
 // request, so the number of requests does not grow with the load. A node that does not answer costs PostTime, and only
@@ -40,13 +41,15 @@ type Limits struct {
 // the messages without a confirm have an unknown outcome.
 type Post func(ctx context.Context, to messages.Incarnation, list []broker.Message) ([]broker.Confirm, error)
 
-// Config is what a Broker needs. All fields must be set.
+// Config is what a Broker needs. All fields but Posts must be set.
 type Config struct {
 	Local    broker.Broker // the queues of this node
 	Own      messages.Incarnation
 	Settings broker.Settings // tells which node a queue's name belongs to
 	Post     Post
 	Limits   Limits
+	// Posts, where set, says of which queues of other nodes Local has none: their messages are posted at once.
+	Posts func(broker.QueueOwner) bool
 }
 
 // Broker is Local with a Publish that also reaches the queues of other nodes. All methods are safe for concurrent use.
@@ -70,17 +73,18 @@ func New(cfg Config) *Broker {
 // Publish implements broker.Broker. A message for a queue of another node is Unknown if it is not delivered within
 // PostTime, or before ctx ends.
 func (b *Broker) Publish(ctx context.Context, list []broker.Message) ([]broker.Confirm, error) {
-	confirms, err := b.cfg.Local.Publish(ctx, list)
+	confirms, err := b.publishHere(ctx, list)
 	if err != nil {
 		return confirms, err
 	}
 	var posts []*post
 	byNode := map[messages.Incarnation]*post{}
 	for i, confirm := range confirms {
-		to, ok := b.elsewhere(&list[i])
+		owner, ok := b.elsewhere(&list[i])
 		if confirm != broker.Returned || !ok {
 			continue
 		}
+		to := owner.Incarnation
 		p := byNode[to]
 		if p == nil {
 			p = &post{ctx: ctx, to: to, done: make(chan struct{})}
@@ -102,6 +106,29 @@ func (b *Broker) Publish(ctx context.Context, list []broker.Message) ([]broker.C
 		}
 	}
 	return confirms, errors.Join(errs...)
+}
+
+// publishHere publishes to Local what it may have a queue for. The confirm of all else is Returned.
+func (b *Broker) publishHere(ctx context.Context, list []broker.Message) ([]broker.Confirm, error) {
+	if b.cfg.Posts == nil {
+		return b.cfg.Local.Publish(ctx, list)
+	}
+	var here []broker.Message
+	var places []int
+	for i := range list {
+		if owner, ok := b.elsewhere(&list[i]); !ok || !b.cfg.Posts(owner) {
+			here, places = append(here, list[i]), append(places, i)
+		}
+	}
+	confirms := all(len(list), broker.Returned)
+	if len(here) == 0 {
+		return confirms, nil
+	}
+	got, err := b.cfg.Local.Publish(ctx, here)
+	for i, confirm := range got {
+		confirms[places[i]] = confirm
+	}
+	return confirms, err
 }
 
 // Close implements broker.Broker. It waits for the posts in progress.
@@ -136,11 +163,11 @@ func (b *Broker) Accept(ctx context.Context, list []broker.Message) ([]broker.Co
 	return confirms, err
 }
 
-// elsewhere returns the node of a message's queue, if that is another node.
-func (b *Broker) elsewhere(m *broker.Message) (messages.Incarnation, bool) {
+// elsewhere returns the owner of a message's queue, if that is another node.
+func (b *Broker) elsewhere(m *broker.Message) (owner broker.QueueOwner, ok bool) {
 	if m.Exchange != "" {
-		return messages.Incarnation{}, false
+		return owner, false
 	}
-	owner, ok := b.cfg.Settings.ParseQueueName(m.RoutingKey)
-	return owner.Incarnation, ok && owner.Incarnation != b.cfg.Own
+	owner, ok = b.cfg.Settings.ParseQueueName(m.RoutingKey)
+	return owner, ok && owner.Incarnation != b.cfg.Own
 }

@@ -121,6 +121,29 @@ func TestMessagesReachTheQueuesOfOtherNodes(t *testing.T) {
 	require.Equal(t, []any{"1", "3", time.Minute}, []any{string(first.Body), string(second.Body), second.Expiration})
 }
 
+// What Local cannot have is posted without a try there: the server that Local is would have to answer for each.
+func TestWhatLocalCannotHaveIsPostedAtOnce(t *testing.T) {
+	t.Parallel()
+	c := &cluster{}
+	b, theirs := c.node(t, wide())
+	local, own := memory.New(memory.Config{}), messages.NewIncarnation()
+	mine, slow := settings.PoolQueueName("n", "go", own), settings.PoolQueueName("n", "slow", incarnationOf(t, theirs))
+	require.NoError(t, local.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: mine}, {Name: theirs}, {Name: slow}}}))
+	a := direct.New(direct.Config{
+		Local: local, Own: own, Settings: settings, Post: c.post, Limits: wide(),
+		Posts: func(o broker.QueueOwner) bool { return o.Pool == "go" },
+	})
+	defer closeAll(t, a, b)
+	confirms, err := a.Publish(t.Context(), []broker.Message{{RoutingKey: theirs}, {RoutingKey: mine}, {RoutingKey: slow}, {RoutingKey: theirs}})
+	require.NoError(t, err)
+	require.Equal(t, []broker.Confirm{broker.Confirmed, broker.Confirmed, broker.Confirmed, broker.Confirmed}, confirms)
+	require.Equal(t, []int{2, 0, 1, 1}, []int{ready(t, b, theirs), ready(t, local, theirs), ready(t, local, mine), ready(t, local, slow)})
+	require.NoError(t, local.Close())
+	confirms, err = a.Publish(t.Context(), []broker.Message{{RoutingKey: theirs}})
+	require.NoError(t, err)
+	require.Equal(t, []broker.Confirm{broker.Confirmed}, confirms, "Local is not asked")
+}
+
 // A full queue of another node nacks, and its other queues accept their messages.
 func TestAFullQueueOfAnotherNodeNacks(t *testing.T) {
 	t.Parallel()
