@@ -21,6 +21,8 @@ type DeadLetterConfig struct {
 	System   *System
 	Store    store.Store
 	Settings broker.Settings
+	// Near: it takes the dead letters of the queues that the node keeps in its memory beside a server, and not those that all nodes share.
+	Near     bool
 	Delivery *actor.PID
 	Recorder *actor.PID
 	// Pool returns the pool supervisor that must hear of an outcome; nil: none is here.
@@ -67,7 +69,11 @@ func NewDeadLetter(cfg DeadLetterConfig) Child {
 	if held == nil {
 		held = &Held{}
 	}
-	return Child{Name: "dead_letter", Kind: "bridge", Keep: held.keep, New: func() actor.Actor {
+	name := "dead_letter"
+	if cfg.Near {
+		name = "dead_letter_near"
+	}
+	return Child{Name: name, Kind: "bridge", Keep: held.keep, New: func() actor.Actor {
 		return &DeadLetter{cfg: cfg, held: held}
 	}}
 }
@@ -105,7 +111,7 @@ func (d *DeadLetter) begin(world World) {
 }
 
 func (d *DeadLetter) start() {
-	if queue := d.cfg.Settings.DeadLetterQueue(); queue != "" {
+	if queue, _ := d.cfg.queue(); queue != "" {
 		d.attach()
 		d.cfg.Logger.Info("Dead letter handler started", "queue", queue)
 		return
@@ -114,9 +120,16 @@ func (d *DeadLetter) start() {
 }
 
 func (d *DeadLetter) attach() {
-	attachTo(d.actor, d.cfg.Delivery, &Attach{
-		Queue: d.cfg.Settings.DeadLetterQueue(), Prefetch: deadLetterPrefetch, Topology: d.cfg.Settings.Shared(), Pool: d.actor.Self(),
-	})
+	queue, topology := d.cfg.queue()
+	attachTo(d.actor, d.cfg.Delivery, &Attach{Queue: queue, Prefetch: deadLetterPrefetch, Topology: topology, Pool: d.actor.Self()})
+}
+
+// queue is the queue whose messages it takes, and what is declared before; empty: dead letters are off.
+func (c *DeadLetterConfig) queue() (string, broker.Topology) {
+	if c.Near {
+		return c.Settings.NearDeadLetterQueue(), broker.Topology{Queues: c.Settings.NearDeadLetters().Queues}
+	}
+	return c.Settings.DeadLetterQueue(), c.Settings.Shared()
 }
 
 // take handles each dead letter that waits, beside the actor.

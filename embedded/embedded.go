@@ -37,15 +37,16 @@ func RunHelper() { process.RunHelper() }
 
 // Config configures a node. Zero fields mean the defaults.
 type Config struct {
-	Data    string   // folder of the embedded store and of the workers' files; required
-	Store   string   // postgres:// address of a store that nodes share; empty: the embedded one
-	Broker  string   // amqp:// or amqps:// address of a broker that they share too; empty: they hand work to each other directly
-	Prefix  string   // head of every queue's and exchange's name on it; default "troupe"
-	Name    string   // of the node; default: the host's name
-	Listen  string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none
-	Packs   []string // folders with packs
-	Workers int      // how many handlers of this program run at a time; default 128
-	Logger  hclog.Logger
+	Data     string   // folder of the embedded store and of the workers' files; required
+	Store    string   // postgres:// address of a store that nodes share; empty: the embedded one
+	Broker   string   // amqp:// or amqps:// address of a broker that they share too; empty: they hand work to each other directly
+	Dispatch string   // how executions go to workers, "direct" or "broker" (docs/queues.md); default: "broker" with a Broker, else "direct"
+	Prefix   string   // head of every queue's and exchange's name on it; default "troupe"
+	Name     string   // of the node; default: the host's name
+	Listen   string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none
+	Packs    []string // folders with packs
+	Workers  int      // how many handlers of this program run at a time; default 128
+	Logger   hclog.Logger
 	// PeersListen is the address at which the other nodes of a shared store reach this one, as host:port on a loopback
 	// address. The default is a free port of 127.0.0.1. With "off" it does not listen.
 	PeersListen string
@@ -66,7 +67,7 @@ type Node struct {
 func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
-		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
+		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix}, Dispatching: node.Dispatching{Dispatch: cfg.Dispatch},
 		Webhooks: cfg.Webhooks, Peers: peers.Settings{Listen: cfg.PeersListen}, Worker: node.Worker{ShutdownTimeout: cfg.ShutdownTimeout}, Handlers: map[string]messages.Handler{},
 		Workers: map[messages.Runtime]int{runtime.All().Handlers().Name: cfg.Workers},
 	}

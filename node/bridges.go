@@ -21,11 +21,15 @@ type bridges struct {
 	notices  *notices
 	webhooks *webhooks
 	letters  actors.Held // what is unsettled of the dead-letter queue
+	near     actors.Held // the same of the one in memory beside a server
 }
 
 // specs are the bridges in the order of their start.
 func (b *bridges) specs() []supervisor.ChildSpec {
 	specs := []supervisor.ChildSpec{b.deliverySpec, b.deadLetterSpec, b.intake.spec, b.updatesSpec}
+	if b.cfg.beside() {
+		specs = append(specs, b.nearLetterSpec)
+	}
 	if b.cfg.tells() {
 		specs = append(specs, func() actors.Child { return b.notices.spec(b.metrics.bridges.notices) })
 	}
@@ -36,11 +40,16 @@ func (b *bridges) deliverySpec() actors.Child {
 	return actors.NewDelivery(actors.DeliveryConfig{System: b.system, Broker: b.broker, Logger: b.logger.Named("delivery")})
 }
 
-func (b *bridges) deadLetterSpec() actors.Child {
+func (b *bridges) deadLetterSpec() actors.Child { return b.letterSpec(false, &b.letters) }
+
+// nearLetterSpec takes the dead letters of the direct pools' workers beside a server.
+func (b *bridges) nearLetterSpec() actors.Child { return b.letterSpec(true, &b.near) }
+
+func (b *bridges) letterSpec(near bool, held *actors.Held) actors.Child {
 	return actors.NewDeadLetter(actors.DeadLetterConfig{
-		System: b.system, Store: b.store, Settings: b.cfg.Broker, Delivery: b.delivery, Recorder: b.recorder,
+		System: b.system, Store: b.store, Settings: b.cfg.Broker, Near: near, Delivery: b.delivery, Recorder: b.recorder,
 		Pool: b.pools.pid, Judge: b.judge, Logger: b.logger.Named("dead_letter"), Count: b.metrics.deadLetter,
-		Late: b.metrics.flow.letter, Clock: &b.clock, Held: &b.letters, Own: b.incarnation, Elsewhere: b.routing.tellDeadLettered,
+		Late: b.metrics.flow.letter, Clock: &b.clock, Held: held, Own: b.incarnation, Elsewhere: b.routing.tellDeadLettered,
 	})
 }
 

@@ -97,6 +97,7 @@ type Config struct {
 	Webhooks Webhooks
 
 	// The parts that the command line's configuration has too. Their defaults stand with them.
+	Dispatching
 	Executor
 	Worker
 	Health
@@ -213,6 +214,9 @@ func (c *Config) validate() error {
 	if c.Peers.On() && !c.full() {
 		bad("peers_listen: a node on the embedded store has no peers: give it a store, or leave peers_listen empty or off")
 	}
+	for _, p := range c.Dispatching.Problems(c.server()) {
+		bad("%s: %s", p.Key, p.Text)
+	}
 	for _, p := range c.Webhooks.Problems() {
 		bad("%s: %s", p.Key, p.Text)
 	}
@@ -268,15 +272,6 @@ func (c *Config) recorderLanes() int {
 
 // full reports whether the node shares its store with others.
 func (c *Config) full() bool { return c.StoreURL != "" || c.OpenStore != nil }
-
-// direct reports whether nodes that share the store hand work to each other without a broker server.
-func (c *Config) direct() bool { return c.full() && c.BrokerURL == "" && c.OpenBroker == nil }
-
-// handsOver reports whether routers hand executions to workers directly, and their claims place them. Without the claim sweep the
-// placements are stored, so that the layers of defence behind it find them.
-func (c *Config) handsOver() bool {
-	return c.BrokerURL == "" && c.OpenBroker == nil && !c.ClaimSweepOff
-}
 
 // thresholds are the borders between the grades on this node.
 func (c *Config) thresholds() health.Thresholds {

@@ -18,10 +18,14 @@ func (nw *network) openDirect(local broker.Broker) broker.Broker {
 	if !nw.cfg.full() {
 		return local
 	}
-	nw.direct = direct.New(direct.Config{
+	cfg := direct.Config{
 		Local: local, Own: nw.incarnation, Settings: nw.cfg.Broker, Post: nw.post,
 		Limits: direct.Limits{Messages: wire.PublishMax, Bytes: wire.PublishBytesMax},
-	})
+	}
+	if nw.cfg.beside() {
+		cfg.Posts = nw.posts
+	}
+	nw.direct = direct.New(cfg)
 	return nw.direct
 }
 
@@ -76,7 +80,7 @@ func (nw *network) published(ctx context.Context, _ peers.Request, p wire.Publis
 
 // handlers answer a Publish. A broker in this process never waits; a server may.
 func (nw *network) handlers() []peers.Handler {
-	if nw.cfg.direct() {
+	if nw.cfg.onlyDirect() {
 		return []peers.Handler{peers.Handle(nw.published)}
 	}
 	return []peers.Handler{peers.HandleLong(direct.PostTime, nw.published)}

@@ -23,8 +23,7 @@ type notices struct {
 // tells reports whether outcomes are told on the executions exchange. With the embedded broker nobody outside could
 // listen, so it must be asked for there.
 func (c *Config) tells() bool {
-	outside := c.BrokerURL != "" || c.OpenBroker != nil
-	return !c.NoticesOff && (outside || c.Notices)
+	return !c.NoticesOff && (c.server() || c.Notices)
 }
 
 // spec is the bridge. Count is told what became of how many notices.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,11 +81,15 @@ func (a *adapters) openBroker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	parted, err := a.network.openSplit(ctx, opened)
+	if err != nil {
+		return errors.Join(err, opened.Close())
+	}
 	if a.cfg.WrapBroker != nil {
-		opened = a.cfg.WrapBroker(opened)
+		parted = a.cfg.WrapBroker(parted)
 	}
 	*a.broker = shared{
-		Broker: a.network.openDirect(opened), adapter: opened, first: a.servers.declare, names: sharedNames(a.cfg.Broker.Shared()),
+		Broker: a.network.openDirect(parted), adapter: parted, first: a.servers.declare, names: sharedNames(a.cfg.Broker.Shared()), isNear: a.network.isNear,
 	}
 	return nil
 }

@@ -46,21 +46,21 @@ func (c *poolConfigs) pool(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 			SteadyAfter: c.cfg.HeartbeatInterval, ClaimTimeout: c.cfg.ClaimTimeout, SessionTimeout: c.cfg.SessionTimeout,
 			ClaimSweepOff: c.cfg.ClaimSweepOff,
 			SessionSweep:  c.cfg.SessionSweep, QueueDepthDegraded: c.cfg.Thresholds.QueueDepthDegraded,
-			WindowMax: windowOf(p.Recycle.MaxExecutions), Claims: c.claims(),
+			WindowMax: windowOf(p.Recycle.MaxExecutions), Claims: c.claims(p.Name),
 		},
 		Restart: c.cfg.Restart,
 		Recycle: supervisor.Recycle{MaxAge: p.Recycle.MaxAge, MaxMemory: p.Recycle.MaxMemory},
-		Direct:  c.cfg.handsOver(), ClaimTimeout: c.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !c.cfg.HealthDisabled,
+		Direct:  c.cfg.handsOver(p.Name), ClaimTimeout: c.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !c.cfg.HealthDisabled,
 		EchoEvery: c.cfg.EchoInterval, BeatEvery: c.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
 		Serves: serves(set, p), Peers: c.routing.poolPeers(),
-		Hooks: c.hooks(), Journal: c.journal.add, Halted: c.servers.Halted,
+		Hooks: c.hooks(), Journal: c.journal.add, Halted: func() roster.Reason { return c.servers.Halted(p.Name) },
 		Cordoned: func() (pool, node bool) { return c.operator.Cordons.Of(p.Name) },
 	}
 }
 
 // claims is this node, where what is offered to its routers is claimed as it is stored; zero: it is stored as placed.
-func (c *poolConfigs) claims() (own messages.Incarnation) {
-	if c.cfg.handsOver() {
+func (c *poolConfigs) claims(pool string) (own messages.Incarnation) {
+	if c.cfg.handsOver(pool) {
 		own = c.incarnation
 	}
 	return own

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,7 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 	r.WaitsFor, r.Notes = s.member.notes()
 	r.Notes = append(r.Notes, s.lifeNotes()...)
 	r.WaitsFor = append(r.WaitsFor, s.servers.Waits()...)
+	r.Notes = append(r.Notes, s.servers.brokerNotes()...)
 	r.Notes = append(r.Notes, s.servers.oddNotes()...)
 	s.lateWrites(&r)
 	r.Notes = append(r.Notes, s.servers.losses.notes(s.cfg.Broker.Shared().Exchanges)...)
@@ -82,10 +84,21 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 			s.lateBeats(&r, &d)
 		}
 	}
+	r.Notes = append(r.Notes, s.unknownPools()...)
 	slices.Sort(r.WaitsFor)
 	slices.Sort(r.BrokenPools)
 	r.Ready = len(r.WaitsFor) == 0 && !r.Draining
 	return r
+}
+
+// unknownPools say which settings are of pools that the node does not have.
+func (s *readiness) unknownPools() (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.Pools)) {
+		if !s.pools.Has(name) {
+			notes = append(notes, "pools: the node has no pool "+name+", and its settings have no effect")
+		}
+	}
+	return notes
 }
 
 // lifeNotes are about the machine's clock, the other nodes and the actors.

@@ -171,7 +171,7 @@ func (rt *routing) reported(ctx context.Context, r peers.Request, report wire.Po
 	if pid == nil {
 		return wire.PoolReportResult{Refused: "the node has no such pool", Again: true}, nil
 	}
-	if rt.cfg.direct() && !rt.peers.Reaches(r.From) {
+	if rt.cfg.direct(report.Pool) && !rt.peers.Reaches(r.From) {
 		return wire.PoolReportResult{Refused: "the router does not reach the node, and so could hand it no work", Again: true}, nil
 	}
 	result, err := actors.Ask[supervisor.PeerReport, wire.PoolReportResult](ctx, rt.system, pid,

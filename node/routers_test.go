@@ -22,7 +22,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// ring is some nodes that share one Postgres and, but for tests of the direct dispatch, one RabbitMQ. They serve the same pack, and reach each other.
+// ring is some nodes that share one Postgres and, but for some tests of the direct dispatch, one RabbitMQ. They serve the same pack, and reach each other.
 type ring struct {
 	t     *testing.T
 	nodes []*linked
@@ -59,7 +59,8 @@ func join(t *testing.T, names ...string) *ring {
 	return joinAs(t, ringPack(t), func(*node.Config) {}, names...)
 }
 
-// inEachDispatch runs a test with nodes that share a RabbitMQ, and with nodes that hand work to each other directly.
+// inEachDispatch runs a test with nodes whose work goes over a RabbitMQ that they share, and with nodes that hand work to each other directly,
+// without a RabbitMQ and beside one.
 func inEachDispatch(test func(t *testing.T, join func(names ...string) *ring)) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Run("broker", func(t *testing.T) {
@@ -69,6 +70,11 @@ func inEachDispatch(test func(t *testing.T, join func(names ...string) *ring)) f
 			test(t, func(names ...string) *ring {
 				servers.Unraced(t)
 				return startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, names)
+			})
+		})
+		t.Run("beside", func(t *testing.T) {
+			test(t, func(names ...string) *ring {
+				return joinAs(t, ringPack(t), func(c *node.Config) { c.Dispatch = node.DispatchDirect }, names...)
 			})
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -191,25 +192,41 @@ type shared struct {
 	adapter broker.Broker // the broker as its adapter is
 	first   func(context.Context) error
 	names   map[string]bool // of the queues that all nodes share
+	isNear  func(queue string) bool
 }
 
 // Declare implements broker.Broker.
 func (s *shared) Declare(ctx context.Context, t broker.Topology) error {
+	if s.near(t) {
+		return s.Broker.Declare(ctx, t)
+	}
 	if err := s.first(ctx); err != nil {
 		return err
 	}
 	return s.declareBeside(ctx, t)
 }
 
-// changed tells every pool how the servers stand now.
-func (w *watcher) changed() {
-	w.node.pools.TellAll(&supervisor.Halt{Why: w.Halted()})
+// near reports whether a topology needs nothing of the server.
+func (s *shared) near(t broker.Topology) bool {
+	return len(t.Exchanges)+len(t.Bindings) == 0 && len(t.Queues) > 0 &&
+		!slices.ContainsFunc(t.Queues, func(q broker.Queue) bool { return !s.isNear(q.Name) })
 }
 
-// Halted is why nothing can be placed now; roster.Ready: it can.
-func (w *watcher) Halted() roster.Reason {
+// changed tells every pool how the servers stand now.
+func (w *watcher) changed() {
+	for name := range w.node.pools.all() {
+		w.node.pools.Tell(name, &supervisor.Halt{Why: w.Halted(name)})
+	}
+}
+
+// Halted is why nothing can be placed on a pool's workers now; roster.Ready: it can. A broker that is away does not halt a pool that does
+// without it.
+func (w *watcher) Halted(pool string) roster.Reason {
 	if s := w.store.read(); !s.since.IsZero() && !s.up {
 		return roster.StoreAway
+	}
+	if w.node.cfg.direct(pool) {
+		return roster.Ready
 	}
 	switch s := w.node.broker.Status(); {
 	case !s.Up:
@@ -220,15 +237,24 @@ func (w *watcher) Halted() roster.Reason {
 	return roster.Ready
 }
 
-// Waits lists the servers that the node waits for, with the reason.
+// Waits lists the servers that the node waits for, with the reason. It does not wait for a broker that no pool uses.
 func (w *watcher) Waits() []string {
 	var list []string
-	for _, s := range []*server{&w.store, &w.broker} {
-		if text := s.waits(); text != "" {
-			list = append(list, text)
-		}
+	if text := w.store.waits(); text != "" {
+		list = append(list, text)
+	}
+	if text := w.broker.waits(); text != "" && !w.node.cfg.onlyDirect() {
+		list = append(list, text)
 	}
 	return list
+}
+
+// brokerNotes say that a broker is away that no pool uses.
+func (w *watcher) brokerNotes() []string {
+	if text := w.broker.waits(); text != "" && w.node.cfg.onlyDirect() {
+		return []string{text + ": work goes on without it; submissions and notices by AMQP wait for it"}
+	}
+	return nil
 }
 
 // await does a step of the start that needs the store, again and again while the store is away. Any other error is

@@ -130,7 +130,7 @@ func (s *stage) Open() bool                         { return true }
 func (s *stage) Gate() *messages.Problem            { return nil }
 func (s *stage) Drain(by string) error              { s.drained = by; return nil }
 func (s *stage) Waits() []string                    { return nil }
-func (s *stage) Halted() roster.Reason              { return roster.Ready }
+func (s *stage) Halted(string) roster.Reason        { return roster.Ready }
 func (s *stage) Suspect()                           {}
 func (s *stage) Over() context.Context              { return s.cluster.t.Context() }
 func (s *stage) Unrenewed() string                  { return "" }

@@ -115,13 +115,13 @@ func TestBeats(t *testing.T) {
 func TestPoolsAreSummed(t *testing.T) {
 	t.Parallel()
 	sum := poolSum{}
-	sum.add("a", false, &view.Pool{Name: "go", Runtime: "go", Workers: 3, Ready: 2, Busy: 1, Restarts: 4, Window: 5, Cordoned: true,
+	sum.add("a", false, &view.Pool{Name: "go", Runtime: "go", Workers: 3, Ready: 2, Busy: 1, Restarts: 4, Window: 5, Cordoned: true, Dispatch: "direct",
 		Routing: view.Routing{Mode: "leading", Router: "a"}})
-	sum.add("b", true, &view.Pool{Name: "go", Runtime: "go", Workers: 2, Starting: 1, Degraded: 1, Window: 9, Broken: true, Reason: "no go",
+	sum.add("b", true, &view.Pool{Name: "go", Runtime: "go", Workers: 2, Starting: 1, Degraded: 1, Window: 9, Broken: true, Reason: "no go", Dispatch: "broker",
 		Routing: view.Routing{Mode: "following", Router: "a"}})
 	sum.addStale(&view.Worker{Pool: "go", Node: "c"})
 	sum.add("a", false, &view.Pool{Name: "py", Workers: 1, Broken: true, Reason: "no python"})
-	sum.add("a", false, &view.Pool{Name: "sh", Workers: 1, Broken: true, Reason: "x: y"})
+	sum.add("a", false, &view.Pool{Name: "sh", Workers: 1, Broken: true, Reason: "x: y", Dispatch: "direct"})
 	sum.add("b", true, &view.Pool{Name: "sh", Workers: 1, Broken: true, Reason: "z", Cordoned: true})
 	sum.addStale(&view.Worker{Pool: "far", Node: "c", Runtime: "shell"})
 	views := sum.views([]store.Depth{
@@ -131,9 +131,9 @@ func TestPoolsAreSummed(t *testing.T) {
 	require.Equal(t, []view.Pool{
 		{Name: "far", Runtime: "shell", Nodes: 1, Workers: 1, Stale: 1},
 		{Name: "go", Runtime: "go", Nodes: 3, Workers: 6, Stale: 1, Ready: 2, Busy: 1, Degraded: 1, Starting: 1, Waiting: 7, Placed: 2,
-			Running: 1, Window: 9, Restarts: 4, Reason: "broken on 1 of 2 nodes: b: no go", Routing: view.Routing{Mode: "following", Router: "a"}},
+			Running: 1, Window: 9, Restarts: 4, Reason: "broken on 1 of 2 nodes: b: no go", Dispatch: "mixed", Routing: view.Routing{Mode: "following", Router: "a"}},
 		{Name: "py", Nodes: 1, Workers: 1, Broken: true, Reason: "no python"},
-		{Name: "sh", Nodes: 2, Workers: 2, Broken: true, Reason: "a: x: y; b: z"},
+		{Name: "sh", Nodes: 2, Workers: 2, Broken: true, Reason: "a: x: y; b: z", Dispatch: "direct"}, // an older release does not say
 	}, views)
 }
 

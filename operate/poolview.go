@@ -16,7 +16,7 @@ import (
 func poolView(d *supervisor.Description) view.Pool {
 	v := view.Pool{
 		Name: d.Name, Runtime: d.Runtime, Workers: len(d.Workers), Broken: d.Broken != "", Cordoned: d.Cordoned,
-		Window: d.Router.Window, Reason: d.Broken, Routing: view.Routing{
+		Window: d.Router.Window, Reason: d.Broken, Dispatch: dispatchOf(d), Routing: view.Routing{
 			Mode: d.Lead.Mode.String(), Router: d.Lead.Name, Epoch: d.Lead.Epoch, Since: d.Lead.Since,
 			Followers: d.Lead.Followers, Why: d.Lead.Why,
 		},
@@ -50,6 +50,14 @@ func poolView(d *supervisor.Description) view.Pool {
 		}
 	}
 	return v
+}
+
+// dispatchOf says how executions go to the workers of a pool on its node.
+func dispatchOf(d *supervisor.Description) string {
+	if d.Direct {
+		return "direct"
+	}
+	return "broker"
 }
 
 // addDepths adds what waits, is placed and runs in the whole cluster.

@@ -137,8 +137,8 @@ type Self interface {
 type Servers interface {
 	// Waits lists those that the node waits for, with the reason.
 	Waits() []string
-	// Halted is why nothing can be placed now; roster.Ready: it can.
-	Halted() roster.Reason
+	// Halted is why nothing can be placed on a pool's workers now; roster.Ready: it can.
+	Halted(pool string) roster.Reason
 	// Suspect has the store asked soon whether it answers.
 	Suspect()
 }

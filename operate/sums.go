@@ -46,6 +46,13 @@ func (s poolSum) add(node string, own bool, share *view.Pool) {
 	if own || v.Routing.Mode == "" { // what the node that is asked is to the pool, where it serves it
 		v.Routing = share.Routing
 	}
+	switch {
+	case share.Dispatch == "": // an older release
+	case v.Dispatch == "", v.Dispatch == share.Dispatch:
+		v.Dispatch = share.Dispatch
+	default:
+		v.Dispatch = "mixed"
+	}
 	v.OldCode = v.OldCode || share.OldCode
 	v.Workers += share.Workers
 	v.Ready += share.Ready

@@ -106,7 +106,7 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 	if reason == roster.NotLoaded { // the router holds the head of a session alone
 		reason, x.Until = q.behind(limited, e)
 	}
-	if halted := q.cfg.Servers.Halted(); reason == roster.NotLoaded && halted != roster.Ready {
+	if halted := q.cfg.Servers.Halted(e.Pool); reason == roster.NotLoaded && halted != roster.Ready {
 		reason = halted
 	}
 	x.Reason, x.Message = reason.String(), reason.Sentence()

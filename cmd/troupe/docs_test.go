@@ -134,7 +134,7 @@ var advice = map[roster.Reason]string{
 	roster.PoolBroken:      "See *A broken pool* below.",
 	roster.BackedOff:       "Its workers do not start it. `troupe get ID --events` shows the reasons. Check the workers that it names.",
 	roster.BeingPlaced:     "Nothing: this takes one store transaction. If it stays, the disk is slow or full: check `troupe doctor` and `troupe_store_transaction_seconds`.",
-	roster.OnQueue:         "Nothing: it is claimed when the worker is free, or taken back after `executor.claim_timeout` (15 s). Its status may still be `requested`: without RabbitMQ it becomes `running` by its claim.",
+	roster.OnQueue:         "Nothing: it is claimed when the worker is free, or taken back after `executor.claim_timeout` (15 s). Its status may still be `requested`: with the dispatch `direct` it becomes `running` by its claim.",
 	roster.TakenBack:       "Nothing: it is placed elsewhere. `troupe_take_backs_total` counts how often that happens, by reason.",
 	roster.IsRunning:       "`troupe logs -f ID` shows its output and progress; `troupe cancel ID` stops it.",
 	roster.Handed:          "Nothing: the next router places it.",

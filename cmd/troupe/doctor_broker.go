@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// brokerFindings examines RabbitMQ. gone are the workers whose queues may be left over.
-func brokerFindings(ctx context.Context, l *config.Loaded, gone []postgres.GoneWorker) []finding {
+// brokerFindings examines RabbitMQ. The report of Postgres has the workers whose queues may be there.
+func brokerFindings(ctx context.Context, l *config.Loaded, known *postgres.Report) []finding {
 	settings := brokerSettings(&l.Broker.RabbitMQ)
 	files := l.Broker.RabbitMQ.TLS
 	cfg := rabbitmq.Config{
@@ -36,7 +36,8 @@ func brokerFindings(ctx context.Context, l *config.Loaded, gone []postgres.GoneW
 	defer opened.Close()
 	findings = append(findings, sharedQueues(ctx, opened, settings).of("shared queues"))
 	findings = append(findings, sharedExchanges(ctx, opened, settings).of("shared exchanges"))
-	return append(findings, leftQueues(ctx, opened, settings, gone).of("left queues"))
+	findings = append(findings, dispatchBeside(ctx, opened, l, settings, known.Live).of("dispatch"))
+	return append(findings, leftQueues(ctx, opened, settings, known.Gone).of("left queues"))
 }
 
 // brokerMin is the oldest RabbitMQ that works.
@@ -135,7 +136,7 @@ func sharedExchanges(ctx context.Context, b broker.Broker, s broker.Settings) fi
 
 // leftQueues looks at the queues of workers whose nodes have ended. Without the server's management plugin a queue can be
 // looked at only by its name, and the store knows the names.
-func leftQueues(ctx context.Context, b broker.Broker, s broker.Settings, gone []postgres.GoneWorker) finding {
+func leftQueues(ctx context.Context, b broker.Broker, s broker.Settings, gone []postgres.WorkerRow) finding {
 	names := queueNames(s, gone)
 	left, held := []string(nil), 0
 	for i, name := range names {
@@ -162,7 +163,7 @@ func leftQueues(ctx context.Context, b broker.Broker, s broker.Settings, gone []
 }
 
 // queueNames are the queues that the workers may have had: each its own, or one for their pool.
-func queueNames(s broker.Settings, gone []postgres.GoneWorker) []string {
+func queueNames(s broker.Settings, gone []postgres.WorkerRow) []string {
 	var names []string
 	seen := map[string]bool{}
 	add := func(name string) {

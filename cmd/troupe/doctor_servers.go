@@ -9,7 +9,6 @@ import (
 
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
-	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
@@ -60,16 +59,7 @@ func examineServers(ctx context.Context, l *config.Loaded) []finding {
 	}
 	asking, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	return append(findings, brokerFindings(asking, l, report.Gone)...)
-}
-
-// dispatch says how nodes that share no broker server hand work to each other.
-func dispatch(l *config.Loaded) finding {
-	if l.Node.Peers.Listen == peers.Off {
-		return warn("there is no RabbitMQ, and node.peers_listen is off: each node runs only what its own workers take",
-			"give node.peers_listen an address, so that nodes can hand work to each other")
-	}
-	return ok("direct: nodes hand work to each other, without RabbitMQ")
+	return append(findings, brokerFindings(asking, l, &report)...)
 }
 
 // storeFindings says what a report on Postgres means. Where there is none, that is the one finding. tells: there is a RabbitMQ on which

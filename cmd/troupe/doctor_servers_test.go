@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
@@ -191,6 +192,13 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 		{Key: messages.WorkerKey{Incarnation: gone, Pool: "go"}, ID: "box/go/0", Runtime: "go", Active: true},
 	}))
 	require.NoError(t, s.SetNode(ctx, gone, store.NodeDead))
+	lives := messages.NewIncarnation()
+	require.NoError(t, s.Join(ctx, store.Node{Incarnation: lives, Name: "near", Version: "1"}, time.Minute))
+	require.NoError(t, s.SaveWorkers(ctx, []store.Worker{
+		{Key: messages.WorkerKey{Incarnation: lives, Pool: "python"}, ID: "near/python/0", Runtime: "python", Active: true},
+		{Key: messages.WorkerKey{Incarnation: lives, Pool: "python", Slot: 1}, ID: "near/python/1", Runtime: "python", Active: true},
+		{Key: messages.WorkerKey{Incarnation: lives, Pool: "go"}, ID: "near/go/0", Runtime: "go", Active: true},
+	}))
 	require.NoError(t, s.Close())
 	b, err := rabbitmq.Open(ctx, rabbitmq.Config{URL: url, WaitAtOpen: true})
 	require.NoError(t, err)
@@ -199,9 +207,11 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 	require.NoError(t, b.Declare(ctx, settings.Shared()))
 	require.NoError(t, b.Declare(ctx, settings.WorkQueue(own)))
 	require.NoError(t, b.Declare(ctx, settings.WorkQueue(pooled)))
+	living := settings.PoolQueueName("near", "go", lives)
+	require.NoError(t, b.Declare(ctx, settings.WorkQueue(living)))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(ctx)
-		for _, name := range []string{own, pooled, settings.DeadLetterQueue(), settings.RequestsQueue()} {
+		for _, name := range []string{own, pooled, living, settings.DeadLetterQueue(), settings.RequestsQueue()} {
 			require.NoError(t, b.Delete(ctx, name))
 		}
 		require.NoError(t, b.Close())
@@ -216,6 +226,13 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 	require.Contains(t, r.findings(t)["left queues"].Advice, own+" (2)")
 	require.Contains(t, r.findings(t)["left queues"].Advice, "goes by itself 10m0s after")
 	require.Equal(t, "warn", r.findings(t)["live nodes"].State)
+	require.Equal(t, "ok", r.findings(t)["dispatch"].State)
+	require.Contains(t, r.findings(t)["dispatch"].Advice, "these pools do otherwise: python on node near: direct. That works while")
+	r = call(t, "", append(full, "TROUPE_DISPATCH=direct"), "doctor", "-o", "json")
+	require.Contains(t, r.findings(t)["dispatch"].Advice, "these pools do otherwise: go on node near: broker. That works while")
+	r = call(t, "", append(full, "TROUPE_POOLS=python:direct"), "doctor", "-o", "json")
+	require.Empty(t, r.findings(t)["dispatch"].Advice)
+	r = call(t, "", full, "doctor", "-o", "json")
 	require.Contains(t, r.findings(t)["shared queues"].Detail, settings.DeadLetterQueue()+" holds 0")
 
 	require.Equal(t, "ok", r.findings(t)["shared exchanges"].State)
@@ -251,10 +268,28 @@ func TestDoctorJudgesNoticesWithoutRabbitMQ(t *testing.T) {
 
 func TestDoctorSaysHowWorkIsHandedOver(t *testing.T) {
 	t.Parallel()
-	l := &config.Loaded{}
-	require.Equal(t, "ok", dispatch(l).State)
-	l.Node.Peers.Listen = peers.Off
-	f := dispatch(l)
-	require.Equal(t, "warn", f.State)
-	require.Contains(t, f.Advice, "node.peers_listen")
+	for _, c := range []struct {
+		url, dispatch string
+		pools         node.PoolSettings
+		detail, off   string // off: the state where the node reaches no other one
+	}{
+		{"", "", nil, "direct: nodes hand work to each other, without RabbitMQ", "warn"},
+		{"", "direct", node.PoolSettings{"go": {Dispatch: "direct"}}, "direct: nodes hand work to each other, without RabbitMQ", "warn"},
+		{"amqp://h/", "", nil, "broker: work goes over RabbitMQ, because message_queue.rabbitmq.url is set", "ok"},
+		{"amqp://h/", "broker", nil, "broker: work goes over RabbitMQ, because dispatch says so", "ok"},
+		{"amqp://h/", "direct", nil, "direct: dispatch says so; RabbitMQ carries submissions, notices and dead letters of other programs", "warn"},
+		{"amqp://h/", "", node.PoolSettings{"go": {Dispatch: "direct"}, "b": {Dispatch: "broker"}},
+			"broker: work goes over RabbitMQ, because message_queue.rabbitmq.url is set; pool go: direct", "warn"},
+	} {
+		l := &config.Loaded{}
+		l.Broker.RabbitMQ.URL, l.Dispatch, l.Pools = c.url, c.dispatch, c.pools
+		f := dispatch(l)
+		require.Equal(t, []string{"ok", c.detail}, []string{f.State, f.Detail})
+		l.Node.Peers.Listen = peers.Off
+		f = dispatch(l)
+		require.Equal(t, c.off, f.State, c.detail)
+		if c.off == "warn" {
+			require.Contains(t, f.Advice, "node.peers_listen")
+		}
+	}
 }

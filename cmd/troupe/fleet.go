@@ -185,7 +185,8 @@ func (f fleet) pools() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pools", Short: "Show the pools", Args: exactly(),
 		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node. WAITING counts up to\n" +
-			"100,000 for each priority; a + behind it means that there are more.",
+			"100,000 for each priority; a + behind it means that there are more. DISPATCH says how executions go to the workers: direct,\n" +
+			"broker, or mixed while nodes differ.",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			query := url.Values{}
 			if node != "" {
@@ -206,7 +207,7 @@ func (f fleet) pools() *cobra.Command {
 	return cmd
 }
 
-var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "ROUTER", "REASON"}
+var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "DISPATCH", "ROUTER", "REASON"}
 
 func poolRows(pools []view.Pool, room int) [][]string {
 	rows := make([][]string, len(pools))
@@ -222,7 +223,7 @@ func poolRows(pools []view.Pool, room int) [][]string {
 		if p.More {
 			rows[i][len(rows[i])-3] += "+"
 		}
-		rows[i] = append(rows[i], routerOf(&p.Routing), clipTo(p.Reason, room))
+		rows[i] = append(rows[i], p.Dispatch, routerOf(&p.Routing), clipTo(p.Reason, room))
 	}
 	return rows
 }

@@ -75,6 +75,10 @@ func sample(k *config.Key) string {
 		return "failed"
 	case "webhooks.secret":
 		return "billing"
+	case "dispatch":
+		return "direct"
+	case "pools":
+		return "go:direct"
 	case "tokens_file":
 		return "testdata/tokens.yaml"
 	case "tokens":

@@ -19,7 +19,7 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 		ForgetEnv: func(names []string) error { return forgetVariables(names, nil) },
 		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),
 		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: c.Broker.RabbitMQ.TLS,
-		NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
+		Dispatching: c.Dispatching, NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
 		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval, Peers: c.Node.Peers,
 		Executor: c.Executor, Worker: c.Worker, Health: c.Health, Limits: c.Limits, Retention: c.Retention, Restart: c.Pool.Restart, Webhooks: c.Webhooks,
 		Tracing: c.Tracing,

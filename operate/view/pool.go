@@ -28,6 +28,7 @@ type Pool struct {
 	Window   int              `json:"window"`  // the largest
 	Restarts int              `json:"restarts"`
 	Reason   string           `json:"reason,omitempty"` // why it is broken, or a problem on some node
+	Dispatch string           `json:"dispatch,omitempty" doc:"direct, broker, or mixed where nodes differ: how executions go to the workers"`
 	Routing  Routing          `json:"routing"`
 }
 

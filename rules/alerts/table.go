@@ -25,13 +25,13 @@ func servers() []Rule {
 		{
 			Name: "broker_away", Severity: Critical, Subject: Node, Measure: own{node("troupe_broker_up")}, Bad: Is, Limit: 0, For: 30 * time.Second,
 			Summary: "the broker is not connected",
-			Means:   "Submissions are stored and wait. Nothing is placed on workers until the broker is back; what runs goes on.",
+			Means:   "Submissions are stored and wait. Nothing is placed on workers of pools with the dispatch broker until it is back; what runs goes on.",
 			Do:      "Check that RabbitMQ runs and can be reached from this node: `troupe doctor`. When it is back, what waits is placed.",
 		},
 		{
 			Name: "broker_blocked", Severity: Critical, Subject: Node, Measure: own{node("troupe_broker_blocked")}, Bad: Is, Limit: 1, For: 30 * time.Second,
 			Summary: "the broker accepts no messages (a memory or disk alarm)",
-			Means:   "RabbitMQ has a memory or disk alarm and accepts nothing. Submissions are stored and wait.",
+			Means:   "RabbitMQ has a memory or disk alarm and accepts nothing. Submissions are stored, and those to pools with the dispatch broker wait.",
 			Do:      "`rabbitmq-diagnostics alarms` on the broker's machine says which. Give it memory or disk; nothing has to be restarted.",
 		},
 		{

@@ -38,21 +38,26 @@ type Report struct {
 	Nodes []store.Node
 	Now   time.Time
 	// Gone are workers of incarnations that ended within the last day, newest first, at most goneMax.
-	Gone []GoneWorker
+	Gone []WorkerRow
+	// Live has one worker of each pool on each live node, at most liveMax.
+	Live []WorkerRow
 	// Notices says how many notices are not told yet, and how old they are.
 	Notices store.NoticesPending
 	// Webhooks says how many outcomes are not told by HTTP.
 	Webhooks store.WebhookCounts
 }
 
-// GoneWorker is a worker whose node has ended.
-type GoneWorker struct {
+// WorkerRow names a worker.
+type WorkerRow struct {
 	ID  messages.WorkerID
 	Key messages.WorkerKey
 }
 
-// goneMax bounds the workers that Probe lists.
-const goneMax = 1000
+// goneMax and liveMax bound the workers that Probe lists.
+const (
+	goneMax = 1000
+	liveMax = 200
+)
 
 // Probe connects once and collects what a person should know before a node runs there. It changes nothing. An error
 // means that it could not connect, or that ctx ended.
@@ -201,7 +206,7 @@ func (p *prober) webhooks(ctx context.Context) error {
 	return each(rows, func(v *scanner) { p.report.Webhooks = scanWebhookCounts(v) })
 }
 
-// fleet reads the live nodes, and the ended workers whose queues may be left.
+// fleet reads the live nodes, with a worker of each pool, and the ended workers whose queues may be left.
 func (p *prober) fleet(ctx context.Context) error {
 	r := p.report
 	if r.Schema == 0 {
@@ -223,13 +228,24 @@ func (p *prober) fleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return each(rows, func(v *scanner) {
-		var w GoneWorker
-		w.ID = messages.WorkerID(v.text())
-		v.id((*[16]byte)(&w.Key.Incarnation))
-		w.Key.Pool, w.Key.Slot = v.text(), messages.Slot(v.integer())
-		r.Gone = append(r.Gone, w)
-	})
+	if err := each(rows, func(v *scanner) { r.Gone = append(r.Gone, scanWorkerRow(v)) }); err != nil {
+		return err
+	}
+	rows, err = p.conn.Query(ctx, `SELECT DISTINCT ON (w.incarnation, w.pool) w.id, w.incarnation, w.pool, w.slot
+ FROM node n JOIN worker w ON w.incarnation = n.incarnation
+ WHERE n.state = 'active' AND n.lease_until >= now() AND w.active
+ ORDER BY w.incarnation, w.pool, w.slot LIMIT $1`, liveMax)
+	if err != nil {
+		return err
+	}
+	return each(rows, func(v *scanner) { r.Live = append(r.Live, scanWorkerRow(v)) })
+}
+
+func scanWorkerRow(v *scanner) (w WorkerRow) {
+	w.ID = messages.WorkerID(v.text())
+	v.id((*[16]byte)(&w.Key.Incarnation))
+	w.Key.Pool, w.Key.Slot = v.text(), messages.Slot(v.integer())
+	return w
 }
 
 // String returns the report's first line: the server and its version.

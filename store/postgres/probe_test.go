@@ -65,7 +65,7 @@ func TestProbe(t *testing.T) {
 	r = probe(database)
 	require.Equal(t, r.Newest, r.Schema)
 	require.Empty(t, r.Forbidden)
-	require.Equal(t, []postgres.GoneWorker{{ID: "n/p/3", Key: key}}, r.Gone)
+	require.Equal(t, []postgres.WorkerRow{{ID: "n/p/3", Key: key}}, r.Gone)
 	require.Len(t, r.Nodes, 1)
 	require.Equal(t, live, r.Nodes[0].Incarnation)
 	require.True(t, r.Nodes[0].LeaseUntil.After(r.Now))

@@ -50,8 +50,8 @@ type Config struct {
 	Restart restart.Policy
 	Recycle Recycle
 
-	// Direct: the router hands executions without a session to workers directly, and their claims place them. Else, and with a
-	// session, the store has the placement first.
+	// Direct: the router hands executions without a session directly to workers whose nodes have it too, and their claims place them. To others,
+	// and with a session, the store has the placement first.
 	Direct         bool
 	ClaimTimeout   time.Duration // 15 s
 	HealthInterval time.Duration // 30 s; negative: no probes

@@ -33,6 +33,7 @@ type Description struct {
 	Echo     time.Duration
 	EchoLate bool
 	Lead     Leading
+	Direct   bool // its workers get executions directly
 }
 
 // Leading is who routes for a pool, as one node knows it.

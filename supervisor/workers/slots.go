@@ -294,7 +294,7 @@ func (w *Workers) standing(s *slot) roster.WorkerSeen {
 	seen := roster.WorkerSeen{
 		Worker: s.key, ID: s.id, Queue: w.queueOf(s), BeatAt: s.beat, BeatEvery: w.Config.BeatEvery, Grade: health.Healthy, Starting: true,
 		Active: !s.cordoned && !s.retiring && !w.cordoned && !w.nodeCordoned && !w.Draining,
-		Broken: w.tracker.State() == restart.Broken, Generation: w.memory.generations[s.number], Direct: true,
+		Broken: w.tracker.State() == restart.Broken, Generation: w.memory.generations[s.number], Direct: w.Config.Direct,
 	}
 	if m := s.cur; m != nil && m.ready && !s.unbinding {
 		seen.Generation, seen.Grade, seen.Starting = m.gen, m.grade, false

@@ -152,6 +152,7 @@ func (w *Workers) Describe(used bool) part.Description {
 	d := part.Description{
 		Name: w.Config.Name, Runtime: w.Config.Runtime.Name, State: w.tracker.State(),
 		Cordoned: w.cordoned || w.nodeCordoned, Started: w.round.ended, Echo: w.echo.took, EchoLate: w.echo.late,
+		Direct: w.Config.Direct,
 	}
 	if !used {
 		d.Workers = make([]part.WorkerState, 0, len(w.slots))

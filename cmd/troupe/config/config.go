@@ -18,6 +18,7 @@ type Config struct {
 	Data  string   `yaml:"data" flag:"data" help:"Folder of the node's data; created if it is missing. Empty: troupe in the XDG state folder (~/.local/state)."`
 	Packs []string `yaml:"packs" list:"paths" flag:"packs" help:"Folders of packs, beside the built-in core pack."`
 	Demo  bool     `yaml:"demo" flag:"demo" help:"Serve the built-in pack demo, with example actions, if there is a Python interpreter."`
+	node.Dispatching
 	Access
 
 	Node      Node             `yaml:"node"`

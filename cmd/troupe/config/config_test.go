@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/node"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -170,6 +172,15 @@ func TestValuesAreChecked(t *testing.T) {
 		"tokens: [{name: a, token: 0123456789abcdef}]":         "has no scopes",
 		"tokens: [{name: a, scope: [read], token: x}]":         "must have the keys name, scopes",
 		"tokens: [{name: a, scopes: [read], token: x}]":        "at least 16 characters",
+		"dispatch: both":                                       `dispatch: must be direct, broker or empty, got "both"`,
+		"dispatch: broker":                                     "dispatch: broker needs a RabbitMQ: set message_queue.rabbitmq.url, or use direct",
+		"pools: {a.b: {dispatch: broker}}":                     "pools: a.b.dispatch: broker needs a RabbitMQ",
+		"pools: {a.b: {dispatch: x}}":                          `pools: a.b.dispatch: must be direct, broker or empty, got "x"`,
+		"pools: {a b: {dispatch: direct}}":                     `pools: "a b" is not the name of a pool`,
+		"pools: {a.b: {workers: 3}}":                           "pools.a.b must have the key dispatch, and no other",
+		"pools: {a.b: direct}":                                 "pools.a.b must have the key dispatch, and no other",
+		"pools: {a: {dispatch: direct}, a: {}}":                "pools.a is given a second time; the first is in line 1",
+		"pools: direct":                                        "pools must be a mapping (settings by pool)",
 		"tokens: nonsense":                                     "must be a list of tokens",
 		"tokens: [{name: a, scopes: [read], token_env: NONE}]": "the environment variable NONE is empty",
 		"packs: [[a]]":                                         "an entry must be a text",
@@ -190,6 +201,27 @@ func TestValuesAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "name a folder with --data")
 	require.NotNil(t, loaded(t, Sources{File: file(t, "# nothing\n"), Environ: home}))
 	require.NotNil(t, loaded(t, Sources{File: file(t, "worker: {shutdown_timeout: 35}\nshutdown: {platform_grace: 45}\nlog:\n"), Environ: home}))
+}
+
+// How executions go to workers, for the node and for pools, from the file and from the environment.
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	servers := append(home, "TROUPE_STORE_URL=postgres://h/d", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqp://h/")
+	path := file(t, "dispatch: direct\npools:\n  b.slow: {dispatch: broker}\n  a.new:\n    dispatch: direct\n")
+	l := loaded(t, Sources{File: path, Environ: servers})
+	require.Equal(t, "direct", l.Dispatch)
+	require.Equal(t, node.PoolSettings{"b.slow": {Dispatch: "broker"}, "a.new": {Dispatch: "direct"}}, l.Pools)
+	require.Equal(t, []string{"a.new:direct,b.slow:broker", "file " + path + ":3"}, []string{l.key(t, "pools").Value(), l.key(t, "pools").Source})
+	l = loaded(t, Sources{File: path, Environ: append(servers, "TROUPE_DISPATCH=broker", "TROUPE_POOLS=go:direct, python:direct")})
+	require.Equal(t, "broker", l.Dispatch)
+	require.Equal(t, node.PoolSettings{"go": {Dispatch: "direct"}, "python": {Dispatch: "direct"}}, l.Pools)
+	for text, want := range map[string]string{"go": "want NAME:direct or NAME:broker", "go:": "want NAME:direct", "go:direct,go:broker": "go stands there twice"} {
+		_, err := Load(Sources{Environ: append(servers, "TROUPE_POOLS="+text)})
+		require.ErrorContains(t, err, want, text)
+	}
+	for _, text := range []string{"dispatch: direct", "pools: {go: {dispatch: direct}}", "pools: {go: {}}", "pools: {}", "pools:"} {
+		require.NotNil(t, loaded(t, Sources{File: file(t, text), Environ: home}), text)
+	}
 }
 
 // The servers of the full mode, from flags as from the environment; names that follow the prefix unless they are set.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/troupe-run/troupe/node"
 )
 
 // fileReader reads one YAML file into the keys, and notes whatever is not as it must be, with its line.
@@ -108,9 +110,11 @@ func (f *fileReader) value(k *Key, n *yaml.Node) {
 		return // an empty value leaves the default
 	case k.value.Type() == tokensType && n.Kind == yaml.SequenceNode:
 		f.tokens(k, n, source)
+	case k.value.Type() == poolsType && n.Kind == yaml.MappingNode:
+		f.pools(k, n, source)
 	case k.value.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
 		f.list(k, n, source)
-	case k.value.Kind() != reflect.Slice && n.Kind == yaml.ScalarNode:
+	case k.value.Kind() != reflect.Slice && k.value.Kind() != reflect.Map && n.Kind == yaml.ScalarNode:
 		if p := k.take(n.Value, source); p != "" {
 			f.problems = append(f.problems, p)
 		}
@@ -121,8 +125,11 @@ func (f *fileReader) value(k *Key, n *yaml.Node) {
 
 // shape says what stands behind the key in a file.
 func shape(k *Key) string {
-	if k.value.Kind() == reflect.Slice {
+	switch k.value.Kind() {
+	case reflect.Slice:
 		return "a " + k.Type()
+	case reflect.Map:
+		return "a mapping (" + k.Type() + ")"
 	}
 	return "one value (" + k.Type() + ")"
 }
@@ -137,6 +144,30 @@ func (f *fileReader) list(k *Key, n *yaml.Node, source string) {
 		list = append(list, item.Value)
 	}
 	k.value.Set(reflect.ValueOf(list))
+	k.Source = source
+}
+
+// pools reads settings by the names of pools.
+func (f *fileReader) pools(k *Key, n *yaml.Node, source string) {
+	pools, lines := node.PoolSettings{}, map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		if line, twice := lines[name.Value]; twice {
+			f.problem(name.Line, "%s.%s is given a second time; the first is in line %d", k.Path, name.Value, line)
+			continue
+		}
+		lines[name.Value] = name.Line
+		text, err := yaml.Marshal(value)
+		var setting node.PoolSetting
+		dec := yaml.NewDecoder(bytes.NewReader(text))
+		dec.KnownFields(true)
+		if err != nil || value.Kind != yaml.MappingNode || dec.Decode(&setting) != nil {
+			f.problem(name.Line, "%s.%s must have the key dispatch, and no other, as in {dispatch: direct}", k.Path, name.Value)
+			continue
+		}
+		pools[name.Value] = setting
+	}
+	k.value.Set(reflect.ValueOf(pools))
 	k.Source = source
 }
 

@@ -92,6 +92,8 @@ func (k *Key) Value() string {
 		return "[" + strings.Join(v, ", ") + "]"
 	case []Token:
 		return redactTokens(v)
+	case node.PoolSettings:
+		return v.String()
 	case string:
 		if k.secret == "url" {
 			return secret.Address(v)
@@ -125,6 +127,8 @@ func (k *Key) Type() string {
 		return "list"
 	case []Token:
 		return "list of tokens"
+	case node.PoolSettings:
+		return "settings by pool"
 	case Bytes:
 		return "size"
 	case string:

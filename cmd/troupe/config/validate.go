@@ -53,6 +53,9 @@ func (l *Loaded) validate() Problems {
 	c.grades(l)
 	c.tracing(l)
 	c.passed(l)
+	for _, p := range l.Dispatching.Problems(l.Broker.RabbitMQ.URL != "") {
+		c.bad(p.Key, "%s", p.Text)
+	}
 	for _, p := range l.Webhooks.Problems() {
 		c.bad(p.Key, "%s", p.Text)
 	}

@@ -86,6 +86,7 @@ func formatDuration(d time.Duration, unit string) string {
 var (
 	durationType = reflect.TypeFor[time.Duration]()
 	tokensType   = reflect.TypeFor[[]Token]()
+	poolsType    = reflect.TypeFor[node.PoolSettings]()
 )
 
 // set gives the key the value that a text stands for.
@@ -110,6 +111,12 @@ func (k *Key) set(text string) error {
 		tokens, err := parseTokens(text)
 		if err == nil {
 			k.value.Set(reflect.ValueOf(tokens))
+		}
+		return err
+	case k.value.Type() == poolsType:
+		pools, err := parsePools(text)
+		if err == nil {
+			k.value.Set(reflect.ValueOf(pools))
 		}
 		return err
 	}
@@ -158,6 +165,21 @@ func splitList(text string) []string {
 		}
 	}
 	return list
+}
+
+// parsePools reads NAME:DISPATCH, joined by commas.
+func parsePools(text string) (node.PoolSettings, error) {
+	pools := node.PoolSettings{}
+	for _, part := range splitList(text) {
+		name, dispatch, ok := strings.Cut(part, ":")
+		if _, twice := pools[name]; !ok || dispatch == "" {
+			return nil, fmt.Errorf("want NAME:direct or NAME:broker, joined by commas")
+		} else if twice {
+			return nil, fmt.Errorf("%s stands there twice", name)
+		}
+		pools[name] = node.PoolSetting{Dispatch: dispatch}
+	}
+	return pools, nil
 }
 
 // parseTokens reads name:scope+scope:token, joined by commas. The text is secret: errors name positions alone.
