@@ -124,6 +124,50 @@ func TestRestartWithOtherQueueSettings(t *testing.T) {
 	require.True(t, n.logged(f.settings.Requests().Queues[0].Name), "the log does not name the queue")
 }
 
+// A node that is killed and restarted with the other dispatch continues its work. Messages on the queues of its boot with RabbitMQ find nothing to claim,
+// and these queues go. Nothing of its workers stays on the server.
+func TestRestartWithTheOtherDispatch(t *testing.T) {
+	t.Parallel()
+	paths, err := built()
+	require.NoError(t, err)
+	f := newShared(t, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3", "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=15000", "TROUPE_WORKER_HEARTBEAT_INTERVAL=1")
+	n := f.join("a", paths.troupe, "pack")
+	n.turns = dispatches()
+	c := f.caller()
+	const boots = 4 // the last is direct
+	for i := range boots {
+		f.start()
+		f.submitAll(c, "chaos.go_work", fmt.Sprint(i), 30, 40*time.Millisecond, messages.Completed, messages.Abandoned)
+		f.submitAll(c, "chaos.go_work", fmt.Sprint(i, "long"), 2, 3*time.Second, messages.Completed, messages.Abandoned)
+		f.submitAll(c, "chaos.work", fmt.Sprint(i), 20, 40*time.Millisecond, messages.Completed, messages.Abandoned)
+		n.eventually(backTime, "work is under way", func(context.Context) bool { return len(n.with("running")) > 0 })
+		if i%2 == 0 {
+			require.NotEmpty(t, f.queuesLeft())
+		}
+		if i < boots-1 {
+			n.kill()
+		}
+	}
+	n.settled(backTime)
+	n.verdict(f.history(c))
+	n.eventually(backTime, "no queue of workers is left", func(context.Context) bool { return len(f.queuesLeft()) == 0 })
+}
+
+// queuesLeft are the queues of the fleet's workers on the shared RabbitMQ.
+func (f *full) queuesLeft() (names []string) {
+	f.t.Helper()
+	rabbit, err := sharedRabbit()
+	require.NoError(f.t, err)
+	out, err := rabbit.Ctl("-q", "list_queues", "--no-table-headers", "name")
+	require.NoError(f.t, err)
+	for line := range strings.Lines(out) {
+		if name := strings.TrimSpace(line); strings.HasPrefix(name, f.settings.Prefix+".worker.") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Two nodes with the same configured name work as two nodes.
 func TestTwoNodesOfOneName(t *testing.T) {
 	t.Parallel()

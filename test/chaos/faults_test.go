@@ -52,6 +52,15 @@ var directFaults = []fault{
 	{"node stopped and started", restartOne},
 }
 
+// changeFaults are the ways in which a node ends, and the loss of the server that some pools use meanwhile.
+var changeFaults = []fault{
+	{"node killed", killOne},
+	{"node drained", drainOne},
+	{"rabbitmq killed", killRabbit},
+	{"node stopped and started", restartOne},
+	{"node killed", killOne},
+}
+
 var (
 	freeze = fault{"node frozen beyond its lease", freezeOne}
 	theft  = fault{"messages lost, twice and late", steal}

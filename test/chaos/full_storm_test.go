@@ -52,6 +52,19 @@ func TestWholeDirectChaos(t *testing.T) {
 	fullChaos(t, s, append(slices.Clone(directFaults), freeze, freeze))
 }
 
+// TestDispatchChaos ends nodes that share a RabbitMQ, in all ways. Each start gives a node the other dispatch.
+func TestDispatchChaos(t *testing.T) {
+	t.Parallel()
+	fullChaos(t, storm{executions: 800, injections: len(changeFaults), sessions: 16, callers: 32, stretch: 4, change: true}, changeFaults)
+}
+
+func TestWholeDispatchChaos(t *testing.T) {
+	wholeOnly(t)
+	s := wholeStorm()
+	s.change, s.injections = true, 8*len(changeFaults)
+	fullChaos(t, s, changeFaults)
+}
+
 // TestPathFaults blocks parts that every execution uses: rows, statements, exchanges.
 func TestPathFaults(t *testing.T) {
 	t.Parallel()
@@ -78,6 +91,7 @@ func fullChaos(t *testing.T, s storm, faults []fault) {
 	} else {
 		f = newStormFleet(t, paths.troupe, s.env()...)
 	}
+	f.alternate(s)
 	f.fillSessions(s.idle)
 	c := f.caller()
 	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
@@ -87,6 +101,15 @@ func fullChaos(t *testing.T, s storm, faults []fault) {
 	h := f.history(c)
 	f.nodes[0].verdict(h)
 	f.report(c, h.Filled())
+}
+
+// alternate gives the nodes, which have started with their default, the other dispatch at each further start.
+func (f *full) alternate(s storm) {
+	if s.change {
+		for _, n := range f.nodes {
+			n.turns = dispatches()
+		}
+	}
 }
 
 // fillSessions stores idle sessions that are bound to live workers.
@@ -134,7 +157,7 @@ func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) 
 	var finished, gate atomic.Int64
 	load = startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
 	order := s.order(faults, random)
-	if !s.direct {
+	if !s.direct && !s.change {
 		order = append(order, theft) // once more at the end: no end of a node follows, after which lost work would be found anyway
 	}
 	f.injectAll(ctx, s, order, random, &finished, &gate)

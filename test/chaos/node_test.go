@@ -52,6 +52,8 @@ type node struct {
 	waited  chan struct{}
 	client  atomic.Pointer[client.Client]
 	boots   int
+	// turns, if there are any, are settings of which each boot has the next one.
+	turns []string
 }
 
 // newNode prepares a node that serves the named pack of testdata.
@@ -140,6 +142,9 @@ func (n *node) launch() (int64, error) {
 	}
 	command := exec.Command(n.troupe, "node")
 	command.Env = append(os.Environ(), n.env...)
+	if len(n.turns) > 0 {
+		command.Env = append(command.Env, n.turns[n.boots%len(n.turns)])
+	}
 	command.Stderr, command.Stdout = n.log, n.log
 	begin := command.Start
 	if n.host != nil {

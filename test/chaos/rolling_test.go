@@ -35,6 +35,17 @@ func TestWholeDirectRollingRestarts(t *testing.T) {
 	rollingRestarts(t, storm{executions: 12_000, injections: 60, sessions: 64, callers: 32, gentle: true, direct: true})
 }
 
+// Each restart gives a node the other dispatch: work that waits on RabbitMQ, and work that is handed over, goes on with the other.
+func TestRollingRestartsChangeTheDispatch(t *testing.T) {
+	t.Parallel()
+	rollingRestarts(t, storm{executions: 500, injections: 4, sessions: 16, callers: 24, gentle: true, change: true})
+}
+
+func TestWholeRollingRestartsChangeTheDispatch(t *testing.T) {
+	wholeOnly(t)
+	rollingRestarts(t, storm{executions: 12_000, injections: 60, sessions: 64, callers: 32, gentle: true, change: true})
+}
+
 func TestWholeRollingRestarts(t *testing.T) {
 	wholeOnly(t)
 	rollingRestarts(t, storm{executions: 12_000, injections: 60, sessions: 64, callers: 32, gentle: true})
@@ -51,6 +62,7 @@ func rollingRestarts(t *testing.T, s storm) {
 		f.join(name, paths.troupe, "pack")
 	}
 	f.start()
+	f.alternate(s)
 	c := f.caller()
 	plan := s.plan(random)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*30*time.Millisecond)

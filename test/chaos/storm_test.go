@@ -32,6 +32,8 @@ type storm struct {
 	events bool
 	// direct: the nodes hand work to each other, without RabbitMQ.
 	direct bool
+	// change: each start of a node gives it the other dispatch. All have RabbitMQ.
+	change bool
 	// idle is how many idle sessions the store has besides those of the load.
 	idle int
 	// admit, if set, is called before each piece of work, and may block.
@@ -190,6 +192,9 @@ func (s storm) length(k *kind, random *rand.Rand) int {
 
 // directly is the setting of a node without RabbitMQ.
 const directly = "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL="
+
+// dispatches are the settings that a node has in turn.
+func dispatches() []string { return []string{"TROUPE_DISPATCH=broker", "TROUPE_DISPATCH=direct"} }
 
 // env has the settings of the nodes. A node that is stopped gently gets more time: a probe's timeout also bounds the snapshots of a worker
 // that leaves.
