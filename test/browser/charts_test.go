@@ -122,4 +122,12 @@ func TestTheListIsCounted(t *testing.T) {
 	require.Equal(t, "?status=failed&panel=facets", p.value("location.search"))
 	p.visit("/console/executions?panel=facets&action=core.echo")
 	p.shows(".facets-of-list", "All 4 executions of the list")
+
+	// A worker's page has what it ran last.
+	p.do(chromedp.Click(`//details//td/a[starts-with(., 'n1/go/')]`, chromedp.BySearch))
+	p.until("its executions", func() bool { return p.value("new URLSearchParams(location.search).has('worker')") == "true" })
+	p.visit("/console/workers/" + p.value("new URLSearchParams(location.search).get('worker')"))
+	p.shows("main", "As its node remembers them")
+	p.shows(".card", "core.echo")
+	p.looks("worker-runs")
 }

@@ -243,6 +243,17 @@ export interface Worker {
 }
 export interface WorkerList { workers: Worker[]; next_cursor?: string; unreached?: Unreached[] }
 export interface Transition { at: string; generation: number; from: string; to: string; reason: string; lasted_ms: number }
+export interface WorkerRun {
+  execution: string
+  action_ref: string
+  session?: string
+  status: Status
+  code?: string
+  attempt: number
+  started_at: string
+  finished_at?: string
+}
+export interface WorkerRuns { worker: string; source: 'memory' | 'list'; runs: WorkerRun[]; unsearched?: boolean }
 export interface WorkerDetail extends Worker { history: Transition[] }
 
 export interface Node {
