@@ -102,6 +102,8 @@ type Backend interface {
 	DrainNode(ctx context.Context, id, by string) error
 	Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
 	Session(ctx context.Context, pool, name string) (view.Session, error)
+	// SessionDetail returns a session with what waits in it and what happened to it.
+	SessionDetail(ctx context.Context, pool, name string) (view.SessionDetail, error)
 	// EndSession ends an idle session's binding and returns the session without it. A session without a binding does
 	// not change.
 	EndSession(ctx context.Context, pool, name, by string) (view.Session, error)

@@ -152,6 +152,11 @@ func (b *backend) bind(t testing.TB, name string) messages.WorkerKey {
 	return key
 }
 
+func (b *backend) SessionDetail(ctx context.Context, pool, name string) (view.SessionDetail, error) {
+	one, err := b.Session(ctx, pool, name)
+	return view.SessionDetail{Session: one, Queue: []view.SessionWork{{Action: "core.echo", Status: messages.Running}}}, err
+}
+
 func (b *backend) Session(ctx context.Context, pool, name string) (view.Session, error) {
 	s, err := b.GetSession(ctx, pool, name)
 	return view.Session{Session: s}, err

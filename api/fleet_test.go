@@ -151,10 +151,11 @@ func TestASessionIsReadAndEnded(t *testing.T) {
 	for name, path := range map[string]string{"a/b": "a%2Fb", "ü ?": "%C3%BC%20%3F", "plain": "plain", "x/y": "x/y"} {
 		key := b.bind(t, name)
 		path = "/api/v1/sessions/go/" + path
-		v := read[view.Session](t, ask(t, h, "GET", path, ""), 200)
-		require.Equal(t, []any{name, key}, []any{v.Session.Session, v.Worker})
+		v := read[view.SessionDetail](t, ask(t, h, "GET", path, ""), 200)
+		require.Equal(t, "core.echo", v.Queue[0].Action)
+		require.Equal(t, []any{name, key}, []any{v.Session.Session.Session, v.Worker})
 		read[view.Session](t, ask(t, h, "DELETE", path, ""), 200)
-		require.True(t, read[view.Session](t, ask(t, h, "GET", path, ""), 200).Worker.IsZero())
+		require.True(t, read[view.SessionDetail](t, ask(t, h, "GET", path, ""), 200).Worker.IsZero())
 		require.Equal(t, "session go/"+name+" by "+localCaller, b.cordons[len(b.cordons)-1])
 	}
 	for _, path := range []string{"/api/v1/sessions/go/nobody", "/api/v1/sessions/go/" + strings.Repeat("x", 2000), "/api/v1/sessions/go/%00"} {

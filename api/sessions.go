@@ -15,7 +15,7 @@ func sessionRoutes() []*route {
 				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
 			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
-			summary: "One session, and what runs in it.", result: view.Session{}, handle: (*server).session},
+			summary: "One session: what runs and waits in it, and what happened to it.", result: view.SessionDetail{}, handle: (*server).session},
 		{method: "DELETE", path: one, scope: ScopeOperate, group: "sessions",
 			summary: "End an idle session: its binding ends and its worker drops its state.", result: view.Session{}, handle: (*server).endSession},
 	}
@@ -26,7 +26,7 @@ func (s *server) session(c *call) error {
 	if err != nil {
 		return err
 	}
-	view, err := s.Backend.Session(c.r.Context(), pool, name)
+	view, err := s.Backend.SessionDetail(c.r.Context(), pool, name)
 	if err != nil {
 		return named(err, "session", pool+"/"+name)
 	}

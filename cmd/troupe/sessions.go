@@ -65,13 +65,15 @@ func sessionPath(arg string) (string, error) {
 
 func (s sessions) get() *cobra.Command {
 	return &cobra.Command{
-		Use: "get POOL/NAME", Short: "Show one session and what runs in it", Args: exactly("POOL/NAME"),
+		Use: "get POOL/NAME", Short: "Show one session: what runs and waits in it, and what happened to it", Args: exactly("POOL/NAME"),
+		Long: "Show one session, its executions that have not ended, the oldest first (up to 200), and what happened to it, the newest first: its\n" +
+			"bindings, why they ended, and its snapshots (up to 100).",
 		RunE: s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := sessionPath(args[0])
 			if err != nil {
 				return err
 			}
-			var v view.Session
+			var v view.SessionDetail
 			if err := c.Get(ctx, path, &v); err != nil {
 				return err
 			}
@@ -82,18 +84,58 @@ func (s sessions) get() *cobra.Command {
 			if s.output == "json" {
 				return s.printJSON(struct {
 					namedSession
-					Affinity  string               `json:"affinity,omitempty"`
-					Execution messages.ExecutionID `json:"execution,omitzero"`
-				}{namedSessions([]store.Session{v.Session}, nodes.Nodes)[0], v.Affinity, v.Execution})
+					Affinity    string                  `json:"affinity,omitempty"`
+					Execution   messages.ExecutionID    `json:"execution,omitzero"`
+					Queue       []view.SessionWork      `json:"queue"`
+					QueueMore   bool                    `json:"queue_more,omitempty"`
+					QueueSearch bool                    `json:"queue_unsearched,omitempty"`
+					Journal     []messages.JournalEntry `json:"journal"`
+					JournalMore bool                    `json:"journal_more,omitempty"`
+				}{
+					namedSessions([]store.Session{v.Session.Session}, nodes.Nodes)[0], v.Affinity, v.Execution,
+					v.Queue, v.QueueMore, v.QueueSearch, v.Journal, v.JournalMore,
+				})
 			}
-			row := sessionRows([]store.Session{v.Session}, nodes.Nodes, c.Now())[0]
+			row := sessionRows([]store.Session{v.Session.Session}, nodes.Nodes, c.Now())[0]
 			runs := ""
 			if !v.Execution.IsZero() {
 				runs = v.Execution.String()
 			}
-			return s.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE", "EXECUTION"}, [][]string{append(row, runs)})
+			if err := s.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE", "EXECUTION"}, [][]string{append(row, runs)}); err != nil {
+				return err
+			}
+			return s.showWork(&v, c.Now())
 		}),
 	}
+}
+
+// showWork shows what waits in a session and what happened to it.
+func (s sessions) showWork(v *view.SessionDetail, now time.Time) error {
+	rows := make([][]string, len(v.Queue))
+	for i, e := range v.Queue {
+		rows[i] = []string{idText(e.Execution), e.Action, e.Status.String(), fmt.Sprint(e.Priority), ago(e.RequestedAt, now), string(e.Worker)}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(s.out)
+		if err := s.printTable([]string{"QUEUE", "ACTION", "STATUS", "PRIORITY", "AGE", "WORKER"}, rows); err != nil {
+			return err
+		}
+	}
+	switch {
+	case v.QueueMore:
+		fmt.Fprintln(s.out, "… and more behind them")
+	case v.QueueSearch:
+		fmt.Fprintln(s.out, "looked at as many executions as may be; older ones may wait, too")
+	}
+	rows = make([][]string, len(v.Journal))
+	for i, e := range v.Journal {
+		rows[i] = []string{clock(e.At), e.What, e.Reason, e.Caller}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.out)
+	return s.printTable([]string{"AT", "WHAT", "REASON", "CALLER"}, rows)
 }
 
 func (s sessions) end() *cobra.Command {

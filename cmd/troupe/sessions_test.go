@@ -12,7 +12,8 @@ func TestASessionIsShownAndEnded(t *testing.T) {
 	inc := "0190a1b2-0000-7000-8000-000000000001"
 	row := `{"pool":"py.lab","session":"a/b c","epoch":3,"worker":{"incarnation":"` + inc + `","pool":"py.lab","slot":1},"finished_epoch":3,"runs":7}`
 	s := serve(t, map[string]string{
-		"GET /api/v1/sessions/py.lab/a/b c":    row[:len(row)-1] + `,"execution":"` + id1 + `"}`,
+		"GET /api/v1/sessions/py.lab/a/b c": row[:len(row)-1] + `,"execution":"` + id1 + `","queue_more":true,"queue":[{"execution":"` + id1 + `","action_ref":"core.echo","status":"running","priority":5,"worker":"n1/py.lab/1"}],
+			"journal":[{"at":"2026-01-02T11:00:00Z","kind":"session","subject":"py.lab/a/b c","what":"unbound","reason":"worker_gone"}]}`,
 		"DELETE /api/v1/sessions/py.lab/a/b c": `{"pool":"py.lab","session":"a/b c","epoch":3}`,
 		"DELETE /api/v1/sessions/py.lab/busy":  `!409{"error":{"code":"session_busy","message":"session busy of pool py.lab is not idle"}}`,
 		"GET /api/v1/nodes":                    `{"nodes":[{"name":"n1","incarnation":"` + inc + `"}]}`,
@@ -20,6 +21,9 @@ func TestASessionIsShownAndEnded(t *testing.T) {
 	r := s.call(t, "sessions", "get", "py.lab/a/b c")
 	require.Zero(t, r.code, r.err)
 	require.Regexp(t, `(?s)POOL +SESSION +WORKER +EPOCH +IDLE +EXECUTION\n.*py.lab +a/b c +n1/py.lab/1 +3 .*`+id1, r.out)
+	require.Regexp(t, `(?m)^`+id1+` +core.echo +running +5 .* n1/py.lab/1$`, r.out)
+	require.Contains(t, r.out, "… and more behind them")
+	require.Regexp(t, `(?m) unbound +worker_gone *$`, r.out)
 	r = s.call(t, "sessions", "get", "py.lab/a/b c", "-o", "json")
 	require.Zero(t, r.code, r.err)
 	require.Contains(t, r.out, `"worker": "n1/py.lab/1"`)

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"time"
+
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
@@ -22,3 +24,26 @@ const (
 	AffinityExpired = "session_expired"
 	NoAffinity      = "no_affinity"
 )
+
+// SessionDetail is a session with what waits in it and what happened to it.
+type SessionDetail struct {
+	Session
+	Queue       []SessionWork           `json:"queue" doc:"its executions that have not ended, the oldest first: up to 200"`
+	QueueMore   bool                    `json:"queue_more,omitempty" doc:"more have not ended"`
+	QueueSearch bool                    `json:"queue_unsearched,omitempty" doc:"as many executions as may be were looked at, and older ones may not have ended"`
+	Journal     []messages.JournalEntry `json:"journal" doc:"its bindings, their ends with the reasons, and its snapshots, the newest first: up to 100"`
+	JournalMore bool                    `json:"journal_more,omitempty" doc:"there are older entries: GET /journal has them"`
+}
+
+// SessionWork is an execution of a session that has not ended.
+type SessionWork struct {
+	Execution   messages.ExecutionID `json:"execution"`
+	Action      string               `json:"action_ref"`
+	Status      messages.Status      `json:"status"`
+	Affinity    messages.Affinity    `json:"affinity,omitempty"`
+	Priority    messages.Priority    `json:"priority"`
+	Attempt     messages.Attempt     `json:"attempt"`
+	Worker      messages.WorkerID    `json:"worker,omitempty"`
+	RequestedAt time.Time            `json:"requested_at"`
+	RunAt       time.Time            `json:"run_at,omitzero" doc:"when it is due"`
+}
