@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,10 +14,19 @@ import (
 // statsSpan is the default period of the dead-letter statistics.
 const statsSpan = 48 * time.Hour
 
+// letterPage is how many dead letters are read at a time where some of them are left out.
+const letterPage = 1000
+
 func deadLetterRoutes() []*route {
 	const one = "/api/v1/dead-letters/{id}"
 	return []*route{
-		{method: "GET", path: "/api/v1/dead-letters", scope: ScopeRead, group: "dead letters", params: []param{limitParam, cursorParam},
+		{method: "GET", path: "/api/v1/dead-letters", scope: ScopeRead, group: "dead letters", params: []param{
+			{name: "from", kind: "string", help: "Only those of this time or later, as 2030-01-31T08:00:00Z."},
+			{name: "to", kind: "string", help: "Only those before this time."},
+			{name: "reason", kind: "string", help: "Only with this reason, such as expired."},
+			{name: "resolution", kind: "string", help: "Only with this resolution, such as requeued."},
+			{name: "worker", kind: "string", help: "Only of this worker's queue."},
+			{name: "action", kind: "string", help: "Only of this action."}, limitParam, cursorParam},
 			summary: "The dead letters, newest first, without their bodies.", result: DeadLetterList{}, handle: (*server).deadLetters},
 		{method: "GET", path: "/api/v1/dead-letters/stats", scope: ScopeRead, group: "dead letters",
 			params:  []param{{name: "hours", kind: "integer", help: "How far back to count, 1 to 720; 48 where left out."}},
@@ -39,15 +49,63 @@ func (s *server) deadLetters(c *call) error {
 	if err != nil {
 		return err
 	}
-	letters, err := s.Backend.DeadLetters().ListDeadLetters(c.r.Context(), before, limit)
+	f, err := letterFilter(c.query)
 	if err != nil {
 		return err
 	}
-	view := DeadLetterList{DeadLetters: orEmpty(letters)}
-	if len(letters) == limit {
-		view.NextCursor = numberCursor(letters[limit-1].ID)
+	view, err := s.letters(c.r.Context(), &f, before, limit)
+	if err != nil {
+		return err
 	}
-	return writeJSON(c.w, http.StatusOK, &view)
+	return writeJSON(c.w, http.StatusOK, view)
+}
+
+func letterFilter(q query) (f store.DeadLetterFilter, err error) {
+	f.Reason, f.Resolution, f.Worker, f.Action = q.text("reason"), q.text("resolution"), messages.WorkerID(q.text("worker")), q.text("action")
+	if f.From, err = q.moment("from"); err != nil {
+		return f, err
+	}
+	f.To, err = q.moment("to")
+	if err == nil && !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
+		return f, invalid("from must be before to")
+	}
+	return f, err
+}
+
+// letters reads a page of the dead letters that a filter has. It looks at no more than store.DeadLetterWalk of them.
+func (s *server) letters(ctx context.Context, f *store.DeadLetterFilter, before int64, limit int) (*DeadLetterList, error) {
+	size, last := letterPage, LetterSearched{ID: before}
+	if f.IsZero() {
+		size = limit
+	}
+	view := &DeadLetterList{DeadLetters: []store.DeadLetter{}, More: store.MoreEnd}
+	for {
+		page, err := s.Backend.DeadLetters().ListDeadLetters(ctx, last.ID, size)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			last = LetterSearched{At: page[i].At, ID: page[i].ID, Walked: last.Walked + 1}
+			if !f.Match(&page[i]) {
+				continue
+			}
+			if view.DeadLetters = append(view.DeadLetters, page[i]); len(view.DeadLetters) == limit {
+				return view.on(store.MoreFound, last), nil
+			}
+		}
+		if len(page) < size {
+			return view, nil
+		}
+		if last.Walked >= store.DeadLetterWalk {
+			return view.on(store.MoreUnsearched, last), nil
+		}
+	}
+}
+
+// on is the page with the way to the next one.
+func (l *DeadLetterList) on(more store.More, last LetterSearched) *DeadLetterList {
+	l.More, l.SearchedTo, l.NextCursor = more, &last, numberCursor(last.ID)
+	return l
 }
 
 func (s *server) deadLetterStats(c *call) error {

@@ -128,7 +128,19 @@ func TestDeadLetters(t *testing.T) {
 	page = read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters?limit=2&cursor="+page.NextCursor, ""), 200)
 	require.Len(t, page.DeadLetters, 1)
 	require.Empty(t, page.NextCursor)
-	require.Equal(t, 3, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
+	require.Equal(t, []any{store.MoreEnd, (*LetterSearched)(nil)}, []any{page.More, page.SearchedTo})
+	_, err := b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "maxlen", Action: "core.fail", Worker: "n1/go/0", Resolution: "failed"})
+	require.NoError(t, err)
+	for query, want := range map[string]int{
+		"reason=maxlen": 1, "reason=expired&limit=2": 2, "action=core.echo": 3, "worker=n1/go/0": 1, "resolution=failed": 4, "resolution=requeued": 0,
+		"from=2000-01-01T00:00:00Z": 4, "to=2000-01-01T00:00:00Z": 0,
+	} {
+		require.Len(t, read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters?"+query, ""), 200).DeadLetters, want, query)
+	}
+	page = read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters?reason=expired&limit=1", ""), 200)
+	require.Equal(t, []any{store.MoreFound, int64(3), 2}, []any{page.More, page.SearchedTo.ID, page.SearchedTo.Walked})
+	refused(t, ask(t, h, "GET", "/api/v1/dead-letters?from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z", ""), 400, messages.CodeInvalidRequest, "from must be before to")
+	require.Equal(t, 4, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
 	require.Equal(t, id, read[form.ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)
 	require.Equal(t, "discarded", read[store.DeadLetter](t, ask(t, h, "POST", "/api/v1/dead-letters/2/discard", ""), 200).Resolution)
 }

@@ -159,6 +159,15 @@ type ActionList struct {
 type DeadLetterList struct {
 	DeadLetters []store.DeadLetter `json:"dead_letters"`
 	NextCursor  string             `json:"next_cursor,omitempty"`
+	More        store.More         `json:"more" doc:"found: the page is full, and more may follow; unsearched: the node has looked at as many as it does for one page, and next_cursor looks further; end: nothing follows"`
+	SearchedTo  *LetterSearched    `json:"searched_to,omitempty" doc:"how far the page has looked; missing at the end of the list"`
+}
+
+// LetterSearched is how far a page of dead letters has looked.
+type LetterSearched struct {
+	At     time.Time `json:"at" doc:"of the last one that it looked at"`
+	ID     int64     `json:"id"`
+	Walked int       `json:"walked" doc:"how many it looked at"`
 }
 
 // DeadLetterStats counts dead letters by worker, action, reason and hour.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,5 +28,26 @@ func TestCutBody(t *testing.T) {
 			require.Empty(t, d.BodySHA256)
 		}
 		require.Equal(t, d, store.CutBody(d), "once is enough")
+	}
+}
+
+func TestWhichDeadLettersAFilterHas(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)
+	d := store.DeadLetter{At: at, Reason: "expired", Resolution: "failed", Worker: "n/p/0", Action: "a.b"}
+	for name, c := range map[string]struct {
+		f    store.DeadLetterFilter
+		want bool
+	}{
+		"all": {store.DeadLetterFilter{}, true}, "from": {store.DeadLetterFilter{From: at}, true}, "later": {store.DeadLetterFilter{From: at.Add(1)}, false},
+		"to": {store.DeadLetterFilter{To: at.Add(1)}, true}, "earlier": {store.DeadLetterFilter{To: at}, false},
+		"reason": {store.DeadLetterFilter{Reason: "expired"}, true}, "other reason": {store.DeadLetterFilter{Reason: "maxlen"}, false},
+		"resolution": {store.DeadLetterFilter{Resolution: "failed"}, true}, "other resolution": {store.DeadLetterFilter{Resolution: "requeued"}, false},
+		"worker": {store.DeadLetterFilter{Worker: "n/p/0"}, true}, "other worker": {store.DeadLetterFilter{Worker: "n/p/1"}, false},
+		"action": {store.DeadLetterFilter{Action: "a.b"}, true}, "other action": {store.DeadLetterFilter{Action: "a.c"}, false},
+		"several": {store.DeadLetterFilter{Action: "a.b", Reason: "maxlen"}, false},
+	} {
+		require.Equal(t, c.want, c.f.Match(&d), name)
+		require.Equal(t, name == "all", c.f.IsZero(), name)
 	}
 }

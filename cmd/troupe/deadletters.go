@@ -27,18 +27,40 @@ func (d deadLetters) command() *cobra.Command {
 }
 
 func (d deadLetters) list(use, short string) *cobra.Command {
-	limit := 0
+	limit, since, until, given := 0, "", "", map[string]*string{}
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(),
 		RunE: d.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			var v api.DeadLetterList
-			if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d", deadLettersPath, limit), &v); err != nil {
+			span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+			if err != nil {
 				return err
 			}
-			return d.showAll(v, v.DeadLetters, c.Now())
+			query := url.Values{"limit": {fmt.Sprint(limit)}}
+			span.ask(query)
+			for name, value := range given {
+				if *value != "" {
+					query.Set(name, *value)
+				}
+			}
+			var v api.DeadLetterList
+			if err := c.Get(ctx, deadLettersPath+"?"+query.Encode(), &v); err != nil {
+				return err
+			}
+			if err := d.showAll(v, v.DeadLetters, c.Now()); err != nil || d.output == "json" || v.More != store.MoreUnsearched || v.SearchedTo == nil {
+				return err
+			}
+			_, err = fmt.Fprintf(d.out, "looked at %d dead letters, back to %s; there may be more: give a shorter time with --until\n", v.SearchedTo.Walked, clock(v.SearchedTo.At))
+			return err
 		}),
 	}
-	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
+	f := cmd.Flags()
+	f.IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
+	f.StringVar(&since, "since", "", "only those of this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	f.StringVar(&until, "until", "", "only those before this time: a time or an age")
+	for name, help := range map[string]string{"reason": "only with this reason, such as expired", "resolution": "only with this resolution, such as requeued",
+		"worker": "only of this worker's queue", "action": "only of this action"} {
+		given[name] = f.String(name, "", help)
+	}
 	return cmd
 }
 
