@@ -59,6 +59,13 @@ type worker struct {
 	Pid int `json:"pid"`
 }
 
+// end kills a worker's process.
+func end(t *testing.T, pid int) {
+	t.Helper()
+	require.Positive(t, pid)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+}
+
 // The store is killed under open pages. What the nodes know by themselves stays live, the rest is grey with its age and the reason, and
 // all go on when the store is back.
 func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
@@ -83,7 +90,7 @@ func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
 	overview.shows(".trouble", "the store is away since ")
 	overview.shows(".tile", "python")
 	overview.looks("store-away-overview")
-	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	end(t, first)
 	fleet.front()
 	fleet.until("the worker's next generation", func() bool {
 		return regexp.MustCompile(`ready\t.*\t2\t1\t`).MatchString(strings.ReplaceAll(fleet.text("tbody tr:first-child"), "\n", ""))

@@ -39,45 +39,6 @@ func TestEveryPageShowsItsPart(t *testing.T) {
 	}
 }
 
-// Question 1, "Is everything all right?": a verdict, and what is behind it.
-func TestTheOverviewSaysWhatIsWrong(t *testing.T) {
-	n := start(t)
-	submit(t, n, "core.fail", map[string]any{"message": "no", "code": "boom"}, map[string]any{"wait_seconds": 10})
-	p := open(t, n, "/console/")
-	p.shows(".verdict", "Nothing is wrong")
-	p.shows("main", "boom")
-	p.looks("overview")
-	ask[map[string]any](t, n, http.MethodPost, "/api/v1/pools/shell/cordon", nil)
-	p.shows(".verdict", "Pool shell is cordoned")
-	p.looks("overview-cordoned")
-	p.do(chromedp.Click(".verdict a"))
-	p.shows("h1", "Pools")
-	p.click("Uncordon")
-	p.shows(".notices", "Pool shell gets work again")
-	p.visit("/console/")
-	p.shows(".verdict", "Nothing is wrong")
-	p.shows(".lost", "1 failed")
-	p.shows("main", "new since")
-	p.looks("overview-failed")
-	p.do(chromedp.Click(".lost a"))
-	p.shows("tbody", "boom")
-}
-
-// Question 4, "Which worker is sick, since when?": its lifecycle; and a kill is asked about, carried out, and recorded.
-func TestAWorkerIsKilledFromItsPage(t *testing.T) {
-	n := start(t)
-	p := open(t, n, "/console/workers/n1/shell/0")
-	p.shows(".facts", "ready")
-	p.click("Kill")
-	p.shows("dialog", "Kill n1/shell/0?")
-	p.do(chromedp.Click(`//dialog//button[contains(., "Kill it")]`, chromedp.BySearch))
-	p.shows(".notices", "It was ended")
-	p.shows(".facts", "2, ")
-	p.visit("/console/history?kind=operator")
-	p.shows("tbody", "kill")
-	p.shows("tbody", "by local")
-}
-
 // An action is submitted by the form that its schema makes.
 func TestAnActionIsSubmittedByItsForm(t *testing.T) {
 	n := shared(t)

@@ -63,6 +63,8 @@ func launch(dir string, args ...string) (*node, error) {
 	return n, n.begin()
 }
 
+func (n *node) nodeName() string { return cmp.Or(n.name, "n1") }
+
 // begin starts the node's process, also a second time, and waits until it is ready.
 func (n *node) begin() error {
 	out, err := os.Create(filepath.Join(n.dir, "log"))
@@ -70,7 +72,7 @@ func (n *node) begin() error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	n.cmd = exec.Command(cmp.Or(n.program, binary), append([]string{"node", "--name", cmp.Or(n.name, "n1"), "--log-format", "json", "--data", filepath.Join(n.dir, "data")}, n.args...)...)
+	n.cmd = exec.Command(cmp.Or(n.program, binary), append([]string{"node", "--name", n.nodeName(), "--log-format", "json", "--data", filepath.Join(n.dir, "data")}, n.args...)...)
 	n.cmd.Env = append(os.Environ(), "HOME="+n.dir)
 	n.cmd.Env = append(n.cmd.Env, n.env...)
 	n.cmd.Stdout, n.cmd.Stderr = out, out
@@ -163,6 +165,7 @@ func ask[T any](t *testing.T, n *node, method, path string, body any) T {
 type execution struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
+	Worker string `json:"worker"`
 }
 
 // submit submits an execution; with wait_seconds in more, it waits for its end.

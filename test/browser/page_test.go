@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,9 +27,10 @@ type page struct {
 
 	passes []string // complaints with one of these texts are part of the test
 
-	mu    sync.Mutex
-	wrong []string
-	quiet bool // the test cuts the node off: the browser's complaints of the network are expected
+	mu     sync.Mutex
+	wrong  []string
+	passed []string // complaints that are part of the test
+	quiet  bool     // the test cuts the node off: the browser's complaints of the network are expected
 }
 
 // open opens a page of the console in a new tab, 1280 px wide. Passes are complaints that are part of the test.
@@ -74,10 +76,18 @@ func (p *page) complain(text string) {
 	}
 	for _, pass := range p.passes {
 		if strings.Contains(text, pass) {
+			p.passed = append(p.passed, text)
 			return
 		}
 	}
 	p.wrong = append(p.wrong, text)
+}
+
+// complained reports whether the browser has complained of something that is part of the test.
+func (p *page) complained(of string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.passed, func(text string) bool { return strings.Contains(text, of) })
 }
 
 func (p *page) clean() {
