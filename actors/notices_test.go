@@ -269,6 +269,7 @@ func TestTheNextNodeTellsWhenTheFirstHasGone(t *testing.T) {
 	}())
 	require.NoError(t, err)
 	require.False(t, (<-reports).Teller)
+	soon(t, func() bool { return h.pending(t) == 0 }, "the first notice is written down: else the next node tells it once more")
 	require.NoError(t, h.office.system.StopAndWait(t.Context(), h.office.system.PID("notices")))
 	second := h.end(t, 1, true)
 	h.office.system.Send(other, &TakeNotices{})
