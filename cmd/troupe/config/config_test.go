@@ -206,7 +206,7 @@ func TestValuesAreChecked(t *testing.T) {
 // How executions go to workers, for the node and for pools, from the file and from the environment.
 func TestDispatch(t *testing.T) {
 	t.Parallel()
-	servers := append(home, "TROUPE_STORE_URL=postgres://h/d", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqp://h/")
+	servers := append(slices.Clone(home), "TROUPE_STORE_URL=postgres://h/d", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqp://h/")
 	path := file(t, "dispatch: direct\npools:\n  b.slow: {dispatch: broker}\n  a.new:\n    dispatch: direct\n")
 	l := loaded(t, Sources{File: path, Environ: servers})
 	require.Equal(t, "direct", l.Dispatch)
