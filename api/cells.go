@@ -42,7 +42,9 @@ func (s *server) fleet(c *call) error {
 	case at.After(now):
 		at = now
 	}
-	then, err := s.Backend.FleetAt(c.r.Context(), at)
+	then, err := s.past.get(c.r.Context(), at.UTC().Format(time.RFC3339Nano), func(ctx context.Context) (*keyframe.Fleet, error) {
+		return s.Backend.FleetAt(ctx, at)
+	})
 	if err != nil {
 		return err
 	}

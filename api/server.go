@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/keyframe"
 )
 
 // Timeouts of a connection. The time of a body is bounded where it is read. The time of an answer is bounded from the
@@ -52,6 +53,7 @@ type server struct {
 	guesses                                  guesses
 	walks                                    *walks[ErrorGroups]
 	counted                                  *walks[Facets]
+	past                                     *walks[*keyframe.Fleet]
 }
 
 // New makes the handler of the whole API.
@@ -61,7 +63,7 @@ func New(cfg Config) http.Handler {
 		Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
 		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
-		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](),
+		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](), past: newWalks[*keyframe.Fleet](),
 	}
 	table := routes()
 	s.document = document(table, cfg.Version)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// walks keeps answers that took long, so that many pages which ask the same cost one walk over executions, and one is under way at a time.
+// walks keeps answers that took long, so that many pages which ask the same cost one walk over stored rows, and one is under way at a time.
 type walks[T any] struct {
 	turn chan struct{}        // holds one while somebody walks
 	by   map[string]walked[T] // by the query; whoever has the turn reads and writes it

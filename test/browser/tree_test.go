@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,56 @@ func TestTheTreeOpensWhereTroubleIs(t *testing.T) {
 	})
 	p.shows(".line.trouble", "nothing_of_that_name")
 	p.looks("tree-trouble")
+}
+
+// fleet is what GET /api/v1/fleet says, as far as these tests read it.
+type fleet struct {
+	Pools []struct {
+		Name        string `json:"name"`
+		Slots       string `json:"slots"`
+		Generations []int  `json:"generations"`
+	} `json:"pools"`
+}
+
+// ago is a time of the past as the address of a page has it.
+func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+
+// The tree of the past has what there was, outlines what differs from now, and goes by the events of its time line.
+func TestTheTreeOfThePast(t *testing.T) {
+	n := start(t)
+	p := open(t, n, "/console/tree")
+	p.shows(".scrubber strong", "Now")
+	pools := func(query string) fleet { return ask[fleet](t, n, http.MethodGet, "/api/v1/fleet"+query, nil) }
+	before := ""
+	p.until("all its workers were ready two seconds ago", func() bool {
+		before = ago(2 * time.Second)
+		f := pools("?at=" + before)
+		for _, pool := range f.Pools {
+			if strings.Trim(pool.Slots, "r") != "" {
+				return false
+			}
+		}
+		return len(f.Pools) == 3
+	})
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/workers/n1/go/3/kill", nil)
+	p.until("the next generation", func() bool {
+		for _, pool := range pools("").Pools {
+			if pool.Name == "go" && len(pool.Slots) > 3 {
+				return pool.Slots[3] == 'r' && pool.Generations[3] == 2
+			}
+		}
+		return false
+	})
+	p.visit("/console/tree?at=" + before)
+	p.shows(".lead", "Outlined is what differs from now")
+	p.until("the worker that was killed", func() bool { return p.count(".cells .differs") == 1 })
+	p.looks("tree-past")
+	p.do(chromedp.Click(`button[aria-label="Event after"]`))
+	p.until("another time", func() bool {
+		return !strings.Contains(p.value("decodeURIComponent(location.search)"), before)
+	})
+	p.visit("/console/tree?at=" + before)
+	p.do(chromedp.Click(`//section[@aria-label="Time line"]//button[.="Play"]`, chromedp.BySearch))
+	p.until("now", func() bool { return p.value("location.search") == "" })
+	p.shows(".lead", "actors")
 }

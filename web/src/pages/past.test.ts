@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest'
+import { cellsOf, differing, factsOf, partOf, played, stepped, ticksOf, troubledPool, type FleetPool } from './past'
+
+const pool = (more: Partial<FleetPool> = {}): FleetPool => ({ incarnation: 'i1', node: 'a', name: 'py', slots: 'rb-du?x', grades: 'hh-dh?u', generations: [1, 2, 0, 3, 4, 5, 6], ...more })
+
+describe('the fleet of the past', () => {
+  it('has a cell for each worker, and none where there was no worker', () => {
+    const cells = cellsOf(pool({ cordons: '0100000' }))
+    expect(cells.map((c) => `${c.id} ${c.state}${c.trouble ? '!' : ''}`)).toEqual(['a/py/0 ready', 'a/py/1 busy', 'a/py/3 degraded!', 'a/py/4 working', 'a/py/5 unknown', 'a/py/6 terminated!'])
+    expect(cells[1]!.why).toBe('cordoned, generation 2')
+    expect(cells[4]!.why).toBe('its grade is unknown, generation 5')
+  })
+  it('tells what differs from now, as far as it is known', () => {
+    expect([...differing(pool(), pool())]).toEqual([])
+    expect([...differing(pool(), pool({ slots: 'bb-rbrx' }))]).toEqual(['a/py/0', 'a/py/3'])
+    expect([...differing(pool(), pool({ generations: [1, 9, 0, 3, 4, 9, 6] }))]).toEqual(['a/py/1'])
+    expect(differing(pool(), undefined).size).toBe(5)
+  })
+  it('finds the same part of a pool, also after its node started anew', () => {
+    const [other, again] = [pool({ name: 'go' }), pool({ incarnation: 'i2' })]
+    expect(partOf({ nodes: [], pools: [other, again] }, pool())).toBe(again)
+    expect(partOf(undefined, pool())).toBeUndefined()
+  })
+  it('says what a pool was', () => {
+    expect(factsOf(pool({ mode: 'leading', epoch: 3, bound: 1, broken: true, mailbox: 7 }))).toEqual(['broken', 'its router, term 3', '1 bound session', 'fullest mailbox 7'])
+    expect([pool(), pool({ slots: 'rr', grades: 'hh' }), pool({ slots: 'r', grades: 'h', broken: true })].map(troubledPool)).toEqual([true, false, true])
+  })
+})
+
+describe('a time line', () => {
+  it('has a tick for the events of one place', () => {
+    const events = [{ at: 5000, text: 'b' }, { at: 0, text: 'a' }, { at: 5001, text: 'c' }, { at: 11_000, text: 'late' }]
+    expect(ticksOf(events, 0, 10_000)).toEqual([{ at: 0, x: 0, text: 'a', n: 1 }, { at: 5000, x: 500, text: 'b', n: 2 }])
+    expect(ticksOf(events, 10, 10)).toEqual([])
+  })
+  it('is walked by its events', () => {
+    expect([stepped([1000, 5000, 5400], 5000, true), stepped([1000, 5000], 5000, false), stepped([1000], 1000, true)]).toEqual([undefined, 1000, undefined])
+    expect(stepped([9000, 7000], 5000, true)).toBe(7000)
+  })
+  it('is played to its end', () => {
+    expect([played(0, 60, 100_000), played(50_000, 60, 100_000)]).toEqual([60_000, undefined])
+  })
+})
