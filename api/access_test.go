@@ -77,7 +77,7 @@ func TestScopeTable(t *testing.T) {
 		require.Equal(t, want, string(rt.scope), "%s %s", rt.method, rt.path)
 		require.Equal(t, strings.HasSuffix(scopeTable[rt.method+" "+rt.path], " own"), rt.own, "%s %s", rt.method, rt.path)
 		if rt.scope == ScopeOpen {
-			require.Contains(t, []string{"/healthz", "/readyz", "/openapi.json", "/debug/tree", "/api/v1/login", "/api/v1/logout"}, rt.path)
+			require.Contains(t, []string{"/healthz", "/readyz", "/openapi.json", "/api/v1/login", "/api/v1/logout"}, rt.path)
 			open++
 		}
 	}

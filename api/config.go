@@ -23,7 +23,7 @@ type Config struct {
 	Debug   http.Handler
 	// Page answers every path that the API does not have. Nil: 404.
 	Page http.Handler
-	// ConsolePage answers every path below /console/, where browsers that ask for / are sent. Nil: 404, and /debug/tree.
+	// ConsolePage answers every path below /console/, where browsers that ask for / or /debug/tree are sent. Nil: 404.
 	ConsolePage http.Handler
 	// Console says what browsers may do with that page; zero fields: DefaultConsole.
 	Console Console

@@ -255,10 +255,11 @@ func TestAConsoleThatIsOffTakesNoLogin(t *testing.T) {
 	require.Equal(t, 404, ask(t, h, "GET", "/console/", "").Code)
 
 	require.Equal(t, http.StatusTeapot, ask(t, full, "GET", "/console/executions/x", "").Code)
-	for _, path := range []string{"/", "/console"} {
+	for path, leads := range map[string]string{"/": "/console/", "/console": "/console/", "/debug/tree": "/console/tree"} {
 		w := ask(t, full, "GET", path, "", "Accept", "text/html,*/*")
 		require.Equal(t, http.StatusFound, w.Code, path)
-		require.Equal(t, "/console/", w.Header().Get("Location"))
+		require.Equal(t, leads, w.Header().Get("Location"))
+		require.Equal(t, 404, ask(t, h, "GET", path, "", "Accept", "text/html,*/*").Code, "it is off")
 	}
 	require.Equal(t, 404, ask(t, full, "GET", "/", "", "Accept", "application/json").Code)
 	require.Equal(t, 404, ask(t, New(Config{Backend: newBackend(t)}), "GET", "/", "", "Accept", "text/html").Code, "there is no page")

@@ -34,9 +34,6 @@ func nodeRoutes() []*route {
 		{method: "GET", path: "/debug/actors/{id...}", scope: ScopeRead, group: "debug", storeless: true, summary: "One actor with its history.",
 			params: []param{{name: "node", kind: "string", help: "Where it lives, by the node's name or incarnation; left out: here."}},
 			handle: func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
-		{method: "GET", path: "/debug/tree", group: "debug", storeless: true, media: "text/html",
-			summary: "The live actor trees of all nodes, as a page that asks /debug/actors once a second.",
-			handle:  func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
 		{method: "GET", path: "/openapi.json", group: "node", storeless: true, summary: "This description.",
 			handle: func(s *server, c *call) error {
 				c.leave() // a slow reader must not keep a place

@@ -151,8 +151,8 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	case console && browser && (path == "/" || path+"/" == consolePath):
 		http.Redirect(w, r, consolePath, http.StatusFound)
 		return
-	case s.Debug != nil && s.document != nil && browser && path == "/":
-		http.Redirect(w, r, "/debug/tree", http.StatusFound)
+	case console && browser && path == "/debug/tree": // where the tree's page was
+		http.Redirect(w, r, consolePath+"tree", http.StatusFound)
 		return
 	}
 	what := "/openapi.json lists every path"

@@ -54,13 +54,11 @@ type Detail struct {
 	History       any             `json:"history,omitempty"`
 }
 
-// Actors makes the handler of /debug/actors and /debug/actors/{id…}, and of the page /debug/tree, which shows them. It
-// does not check the caller.
+// Actors makes the handler of /debug/actors and /debug/actors/{id…}. It does not check the caller.
 func Actors(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/actors", cfg.trees)
 	mux.HandleFunc("GET /debug/actors/{id...}", cfg.detail)
-	mux.HandleFunc("GET /debug/tree", showPage)
 	return mux
 }
 

@@ -5,5 +5,5 @@
 //
 // It also shows the trees of the other nodes. Cluster asks them on request, by a function of the node. It keeps the
 // last answer of each, and shows its age. Inspector answers the requests of other nodes. membership decides which nodes
-// live, and peers transports the requests. The page in page/ shows the same in a browser.
+// live, and peers transports the requests.
 package debug
