@@ -198,6 +198,10 @@ func TestANodeChangesItsDispatch(t *testing.T) {
 	for _, id := range all {
 		e := k.await(id)
 		require.Equal(t, messages.Completed, e.Status, "%v", e.Error)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, id := range all {
 		require.Equal(t, 1, starts[id], "starts of %s", id)
 	}
 	require.Equal(t, inSession, ordered)
