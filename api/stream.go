@@ -50,6 +50,10 @@ func (s *server) submitStream(c *call) error {
 	if st.end(err) == nil {
 		c.drain()
 	}
+	// The server closes a body after it has stopped watching the connection. Where it finds the end of the body then, it watches
+	// again while it reads the next request, and panics (golang/go#68560). So the body is closed here.
+	_ = st.out.control.SetReadDeadline(time.Now().Add(drainTime))
+	_ = c.r.Body.Close()
 	return nil
 }
 

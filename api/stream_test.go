@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -410,4 +411,46 @@ func TestAStreamHidesForeignKeys(t *testing.T) {
 	require.ErrorContains(t, c.foreignKey(other, "k"), "another caller's")
 	other.Execution.CreatedBy = "ann"
 	require.NoError(t, c.foreignKey(other, "k"))
+}
+
+// A stream that ends before its body, of which about as much is left as the server reads by itself, leaves a connection that goes on
+// or is closed: net/http must not read from it twice at once (golang/go#68560).
+func TestAStreamThatEndsEarlyLeavesItsConnectionWhole(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.err = errors.New("disk I/O error")
+	said := &lockedBuffer{}
+	s := httptest.NewUnstartedServer(New(Config{Backend: b}))
+	s.Config.ErrorLog = log.New(said, "", 0)
+	s.Start()
+	defer s.Close()
+	line := `{"action_ref":"a","parameters":{"s":"` + strings.Repeat("x", 60<<10) + `"}}` + "\n"
+	for more := 0; more <= 512<<10; more += 64 << 10 {
+		body := strings.Repeat(line, 2) + strings.Repeat("\n", drainMax+more)
+		response, err := s.Client().Post(s.URL+streamPath, typeLines, strings.NewReader(body)) //nolint:noctx // it is bounded by the server
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, response.Body)
+		require.NoError(t, response.Body.Close())
+		response, err = s.Client().Get(s.URL + "/healthz") //nolint:noctx // the same
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+	}
+	require.Empty(t, said.String())
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
