@@ -107,7 +107,8 @@ var topics = []topic{
 			"pool until every outcome is stored and told. River's client and Asynq's server are started after their jobs were stored; Asynq has 10,000.",
 		rows: []row{
 			{name: "River", bench: river, show: rates},
-			{name: "Postgres alone", bench: "Full/Bulk/Postgres", show: rates, peer: river, goal: goal{ratio: 1.5, cpu: 0.7}},
+			{name: "Postgres alone", bench: "Full/Bulk/Postgres", show: rates, peer: river, goal: goal{ratio: 1.5, cpu: 0.7},
+				missed: "Its work is spread over inserts, outcomes, routing and runs: no part of the node has more than a quarter of it ([lab/profile.md](lab/profile.md))."},
 			{name: "Postgres and RabbitMQ", bench: "Full/Bulk/RabbitMQ", show: rates, peer: river, goal: goal{ratio: 1}},
 			{name: "Postgres and RabbitMQ, with notices off", bench: "Full/Bulk/Quiet", show: rates, peer: river},
 			{name: "Asynq on Redis, each write synced", bench: "Full/Bulk/Asynq", show: rates, needs: "redis", peer: river},
@@ -122,9 +123,11 @@ var topics = []topic{
 			"outcome is stored and told. The callers of River and Asynq are in their processes; Asynq's enqueue 4,000 tasks.",
 		rows: []row{
 			{name: "River, in process", bench: riverC, show: rates},
-			{name: "Postgres alone, over HTTP", bench: "Full/Callers/PostgresHTTP", show: rates, peer: riverC, goal: goal{ratio: 3}},
+			{name: "Postgres alone, over HTTP", bench: "Full/Callers/PostgresHTTP", show: rates, peer: riverC, goal: goal{ratio: 3},
+				missed: "River's callers are in its process. Here the HTTP client of the callers and net/http take as much of the two cores as the executions do ([lab/profile.md](lab/profile.md), [lab/http.md](lab/http.md))."},
 			{name: "Postgres alone, in process", bench: "Full/Callers/Postgres", show: rates, peer: riverC},
-			{name: "Postgres and RabbitMQ, over HTTP", bench: "Full/Callers/RabbitMQHTTP", show: rates, peer: riverC, goal: goal{ratio: 2.5}},
+			{name: "Postgres and RabbitMQ, over HTTP", bench: "Full/Callers/RabbitMQHTTP", show: rates, peer: riverC, goal: goal{ratio: 2.5},
+				missed: "Beside HTTP, each execution pays for a placement that is stored and for a message to RabbitMQ and back ([lab/profile.md](lab/profile.md)). `dispatch: direct` leaves those out ([queues.md](queues.md))."},
 			{name: "Postgres and RabbitMQ, in process", bench: "Full/Callers/RabbitMQ", show: rates, peer: riverC},
 			{name: "the same, each with an idempotency key", bench: "Full/Callers/Keys", show: rates, peer: riverC},
 			{name: "the same, with notices off", bench: "Full/Callers/Quiet", show: rates, peer: riverC},
@@ -198,7 +201,8 @@ var topics = []topic{
 		intro: "20,000 executions of an action that does nothing, loaded and measured as in the first table, by turns on a node that has executed " +
 			"1,000,000 before and on one that has just begun, five times each. The ratio of the two medians is that of one round.",
 		rows: []row{
-			{name: "Postgres alone", bench: "FullGrown/Postgres", show: overTime, goal: goal{atLeast: 0.9}},
+			{name: "Postgres alone", bench: "FullGrown/Postgres", show: overTime, goal: goal{atLeast: 0.9},
+				missed: "Indexes of a million rows have a level more, and more of their pages are written ([lab/growth.md](lab/growth.md))."},
 			{name: "Postgres and RabbitMQ", bench: "FullGrown/RabbitMQ", show: overTime, goal: goal{atLeast: 0.9}},
 			{name: "SQLite", bench: "Grown/SQLite", show: overTime, goal: goal{atLeast: 0.9}},
 		},
@@ -285,7 +289,7 @@ var topics = []topic{
 			{name: "10,000 more idle Go workers: resident, in the mean of a minute and at most; and an idle node", bench: "Idle", show: []shown{
 				{unit: "resident-MiB-more", after: " MiB more"}, {unit: "resident-MiB-more-at-most", after: " MiB more"},
 				{unit: "resident-MiB", after: " MiB", before: "idle node "},
-			}, goal: goal{atMost: 50}},
+			}, goal: goal{atMost: 50}, missed: "[lab/memory.md](lab/memory.md) says what each worker holds, and the next step."},
 			{name: "1,000,000 executions in one run: resident at the end, and after a tenth", bench: "Day", show: []shown{
 				{unit: "resident-MiB-end", after: " MiB"}, {unit: "resident-MiB-tenth", after: " MiB"}, rate,
 			}},
@@ -308,7 +312,8 @@ const accepting = "FullRoundTrip/Accepting"
 
 // waiting are the rows of 1, 4, 16 and 64 waiting callers, with the goals of one and of 16 callers.
 func waiting(name, bench string, ofOne, of16 goal) []row {
-	rows := []row{{name: name + ": 1 caller", bench: bench + "/Callers1", show: []shown{trip50, trip99, bareCommit}, goal: ofOne}}
+	rows := []row{{name: name + ": 1 caller", bench: bench + "/Callers1", show: []shown{trip50, trip99, bareCommit}, goal: ofOne,
+		missed: "Two commits are needed, one for the submission with its claim and one for the outcome. The rest is the two statements in Postgres and the hand-overs between goroutines ([lab/waits.md](lab/waits.md), [lab/profile.md](lab/profile.md))."}}
 	for _, callers := range []string{"4", "16", "64"} {
 		r := row{name: name + ": " + callers + " callers", bench: bench + "/Callers" + callers, show: []shown{rate, trip50, trip99}}
 		if callers == "16" {
