@@ -11,7 +11,7 @@ import (
 
 // leastFirst are the columns that a table leaves out where the terminal is too narrow for all, in that order. -o json has them.
 var leastFirst = []string{
-	"RUNTIME", "INCARNATION", "ROUTER", "PID", "GEN", "ATTEMPT", "NODES", "DEGRADED", "STARTING", "VERSION", "HEALTH", "RESTARTS", "EPOCH", "ADDRESS",
+	"RUNTIME", "DISPATCH", "INCARNATION", "ROUTER", "PID", "GEN", "ATTEMPT", "NODES", "DEGRADED", "STARTING", "VERSION", "HEALTH", "RESTARTS", "EPOCH", "ADDRESS",
 	"TOOK", "STARTED", "RUNS", "EXECUTION", "PLACED", "WORKER", "BEAT", "AGE", "SINCE", "BUSY",
 }
 
