@@ -158,6 +158,25 @@ func (p *page) count(selector string) int {
 	return n
 }
 
+// rests waits until an element stays where it is: what comes in above it moves it, and a click goes to a place.
+func (p *page) rests(xpath string) {
+	p.t.Helper()
+	place := fmt.Sprintf(`(() => {
+		const e = document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue?.getBoundingClientRect()
+		return e ? e.x + " " + (e.y + scrollY) : ""
+	})()`, xpath)
+	before, since := "", time.Now()
+	p.until("it rests: "+xpath, func() bool {
+		if now := p.value(place); now != before {
+			before, since = now, time.Now()
+		}
+		return before != "" && time.Since(since) > restTime && p.count("[aria-busy=true]") == 0
+	})
+}
+
+// restTime is how long an element that rests has not moved.
+const restTime = 200 * time.Millisecond
+
 // button is a button with a text, as a selector for chromedp.BySearch.
 func button(text string) string {
 	return fmt.Sprintf("//button[contains(normalize-space(.), %q)]", text)

@@ -46,6 +46,7 @@ func (v *visitor) through(xpath string) {
 	v.t.Helper()
 	v.clicks++
 	require.LessOrEqual(v.t, v.clicks, clicksMax, "clicks to the answer")
+	v.rests(xpath)
 	v.do(chromedp.Click(xpath, chromedp.BySearch))
 }
 

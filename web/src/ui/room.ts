@@ -1,0 +1,2 @@
+/** The charts that every range has, in their order. */
+export const chartTitles = ['Outcomes', 'In and out', 'Wait', 'Run'] as const
