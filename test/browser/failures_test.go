@@ -66,13 +66,16 @@ func end(t *testing.T, pid int) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
+// away is what a browser says of a question that needs the store, such as those of charts, while that is away.
+const away = "503 (Service Unavailable)"
+
 // The store is killed under open pages. What the nodes know by themselves stays live, the rest is grey with its age and the reason, and
 // all go on when the store is back.
 func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
 	store := servers.PrivatePostgres(t, servers.PostgresOptions{Unsafe: true})
 	n := on(t, "n1", store.URL)
 	labelled(t, n, "away")
-	list, fleet, overview := open(t, n, "/console/executions?label=test%3Daway"), open(t, n, "/console/workers?pool=python"), open(t, n, "/console/")
+	list, fleet, overview := open(t, n, "/console/executions?label=test%3Daway"), open(t, n, "/console/workers?pool=python"), open(t, n, "/console/", away)
 	list.until("one row", func() bool { return list.count("tbody tr") == 1 })
 	fleet.shows("tbody", "n1/python/0")
 	overview.shows(".verdict", "Nothing is wrong")

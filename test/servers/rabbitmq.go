@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -260,6 +261,26 @@ func dial(url string) error {
 		return err
 	}
 	return c.Close()
+}
+
+// declares tries a quorum queue, as nodes use them. A server of which many tests have made and deleted such queues may answer that it
+// cannot any more (Exception 541) although it takes connections.
+func declares(url string) error {
+	c, err := amqp.DialConfig(url, amqp.Config{Dial: amqp.DefaultDial(2 * time.Second)})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	channel, err := c.Channel()
+	if err != nil {
+		return err
+	}
+	q, err := channel.QueueDeclare("troupe-test-"+uuid.NewString(), true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+	if err != nil {
+		return err
+	}
+	_, err = channel.QueueDelete(q.Name, false, false, false)
+	return err
 }
 
 // Stop ends the server in order, like an operator.

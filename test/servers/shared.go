@@ -56,16 +56,20 @@ var rabbitFound = sync.OnceValues(func() (found, error) {
 	if url := os.Getenv(rabbitEnv); url != "" {
 		return announce("RabbitMQ", found{url, "named by " + rabbitEnv}, dial(url), rabbitEnv)
 	}
-	url := "amqp://guest:guest@" + rabbitAddr + "/"
+	url, why := "amqp://guest:guest@"+rabbitAddr+"/", "private, since none was found"
 	if dial(url) == nil {
-		f, err := announce("RabbitMQ", found{url, "found on the default port"}, nil, "")
-		return f.inVhost(hostCtl), err
+		err := declares(url)
+		if err == nil {
+			f, err := announce("RabbitMQ", found{url, "found on the default port"}, nil, "")
+			return f.inVhost(hostCtl), err
+		}
+		why = fmt.Sprintf("private, since the one on the default port cannot declare a queue, %v", err)
 	}
 	private, err := StartRabbitMQ(RabbitMQOptions{})
 	if err != nil {
 		return found{}, err
 	}
-	return announce("RabbitMQ", found{private.URL, "private, since none was found"}, nil, "") // its keeper ends it
+	return announce("RabbitMQ", found{private.URL, why}, nil, "") // its keeper ends it
 })
 
 // announce prints once which server is used; the environment's must answer.
