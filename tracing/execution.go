@@ -98,11 +98,8 @@ func (t *Tracer) Claimed(e *messages.Execution, w Way, now time.Time) {
 	t.past(e, "claim", receive, trace.SpanKindInternal, w.Asked, now)
 }
 
-// past makes a span of what is over. The times may be of several clocks; a span does not end before it begins.
+// past makes a span of what is over. The times may be of several clocks.
 func (t *Tracer) past(e *messages.Execution, operation, kind string, as trace.SpanKind, from, to time.Time) {
-	if to.Before(from) {
-		to = from
-	}
 	t.start(e.Trace, nameOf(operation, e), from, as, about(e, operation, kind)).end(to, "")
 }
 

@@ -16,8 +16,9 @@ const codeMax = 128
 
 // Span is one span that has begun. Whoever has it ends it; one that is never ended is never exported.
 type Span struct {
-	span trace.Span
-	was  string // the trace of its parent
+	span  trace.Span
+	was   string // the trace of its parent
+	begun time.Time
 }
 
 // start begins a span below the trace context of an execution; nil: that is not sampled.
@@ -37,7 +38,7 @@ func (t *Tracer) begin(ctx context.Context, parent, name string, at time.Time, k
 	if !span.IsRecording() {
 		return nil
 	}
-	return &Span{span: span, was: parent}
+	return &Span{span: span, was: parent, begun: at.Round(0)}
 }
 
 // Trace is the span's own context in the form of Execution.Trace; otherwise: there is no span.
@@ -48,7 +49,8 @@ func (s *Span) Trace(otherwise string) string {
 	return textOf(s.span.SpanContext())
 }
 
-// end ends the span. A code says that it failed.
+// end ends the span, and not before it begins: a collector has the times of the wall clock, which may be set back meanwhile. A code says
+// that it failed.
 func (s *Span) end(at time.Time, code messages.Code, attributes ...attribute.KeyValue) {
 	if s == nil {
 		return
@@ -57,6 +59,9 @@ func (s *Span) end(at time.Time, code messages.Code, attributes ...attribute.Key
 	if code = code[:min(len(code), codeMax)]; code != "" {
 		s.span.SetAttributes(attribute.String("error.type", string(code)))
 		s.span.SetStatus(codes.Error, string(code))
+	}
+	if at = at.Round(0); at.Before(s.begun) {
+		at = s.begun
 	}
 	s.span.End(trace.WithTimestamp(at))
 }

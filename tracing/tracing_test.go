@@ -127,6 +127,19 @@ func TestSpansOfAnExecution(t *testing.T) {
 	require.False(t, spans["finish"].Failed)
 }
 
+// A wall clock that is set back makes no span that ends before it begins.
+func TestASpanDoesNotEndBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	col := collector.Start(t)
+	tracer, _, _ := newTest(t, settings(col.URL()))
+	e, now := execution(parent), time.Now()
+	tracer.Run(e, "n/p/0", 1, now).Ended(&messages.Outcome{Status: messages.Completed}, now.Round(0).Add(-time.Minute))
+	require.NoError(t, tracer.Close())
+	spans := col.Spans()
+	require.Len(t, spans, 1)
+	require.Equal(t, spans[0].Begin, spans[0].End)
+}
+
 // Without a broker server nothing is placed in the store before the claim, but what has a session.
 func TestWaysToAWorker(t *testing.T) {
 	t.Parallel()
