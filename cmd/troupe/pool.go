@@ -17,8 +17,9 @@ import (
 func (f fleet) pool() *cobra.Command {
 	return &cobra.Command{
 		Use: "pool NAME", Short: "Show one pool: its slots, what waits and why, and when that is done", Args: exactly("NAME"),
-		Long: "Show one pool, summed over all nodes: its workers by state, why slots without a worker at work failed last, what its router holds by\n" +
-			"priority and by cause (it counts up to 1,000 executions), and how long what waits takes at the rates of the last five minutes.",
+		Long: "Show one pool, summed over all nodes: its workers by state, and why slots without a worker failed last. Then what its router\n" +
+			"holds, by priority and by cause: it counts up to 1,000 executions. Last, how long what waits takes at the rates of the last\n" +
+			"five minutes.",
 		Example: "  troupe pool python\n  troupe pool python -o json | jq .drain",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v view.PoolDetail
