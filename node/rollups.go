@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/store"
 )
@@ -206,9 +207,8 @@ func (r *rollups) write(ctx context.Context) error {
 func (r *rollups) rows(counted []rollup.Row) []store.Rollup {
 	rows := make([]store.Rollup, len(counted))
 	for i := range counted {
-		c := &counted[i]
-		rows[i] = store.Rollup{Minute: c.Minute, Incarnation: r.incarnation, Pool: c.Pool, Action: c.Action, Version: c.Version, Status: c.Status,
-			Code: string(c.Code), N: c.N, Wait: c.Wait.Encode(), Run: c.Run.Encode()}
+		rows[i] = operate.StoredRow(&counted[i])
+		rows[i].Incarnation = r.incarnation
 	}
 	return rows
 }

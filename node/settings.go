@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/membership"
+	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/tracing"
@@ -100,17 +101,26 @@ type Retention struct {
 	RetainExecutions  time.Duration `yaml:"executions" zero:"forever" range:"0..316224000" unit:"s" help:"Ended executions, with output and events. 0: for ever."`
 	RetainDeadLetters time.Duration `yaml:"dead_letters" zero:"forever" range:"0..316224000" unit:"s" help:"Dead letters. 0: for ever."`
 	RetainEvents      time.Duration `yaml:"worker_events" zero:"forever" range:"0..316224000" unit:"s" help:"Workers' transitions. 0: for ever."`
-	RetainJournal     time.Duration `yaml:"journal" zero:"forever" range:"0..316224000" unit:"s" help:"The journal: what happened to nodes, pools, routers, sessions and servers, and what operators did. Also the counts of executions by minute, what the workers were every few minutes, and ended operations. 0: for ever."`
+	RetainJournal     time.Duration `yaml:"journal" zero:"forever" range:"0..316224000" unit:"s" help:"The journal: what happened to nodes, pools, routers, sessions and servers, and what operators did. Also the counts of executions by minute, for 6 hours at least, what the workers were every few minutes, and ended operations. 0: for ever."`
+	RetainCounts      time.Duration `yaml:"counts" zero:"forever" range:"0..316224000" unit:"s" help:"The counts of executions by the hour. 0: for ever."`
 	RetainSessions    time.Duration `yaml:"sessions" zero:"forever" range:"0..316224000" unit:"s" help:"Unbound sessions, since their last use. 0: for ever."`
 	RetainNodes       time.Duration `yaml:"nodes" zero:"forever" range:"0..316224000" unit:"s" help:"Dead incarnations. 0: for ever."`
 	RetentionInterval time.Duration `yaml:"interval" range:"0.1..86400" unit:"s" help:"How often old rows are deleted."`
 	RetentionBatch    int           `yaml:"batch" range:"1..100000" help:"Rows of each kind deleted at once."`
 }
 
+// minutesKept is how long counts by minute are kept: until those by the hour are made of them; negative: for ever.
+func (r *Retention) minutesKept() time.Duration {
+	if r.RetainJournal < 0 {
+		return r.RetainJournal
+	}
+	return max(r.RetainJournal, rollup.MinutesLeast)
+}
+
 func retentionDefaults() Retention {
 	const day = 24 * time.Hour
 	return Retention{
-		RetainExecutions: 7 * day, RetainDeadLetters: day, RetainEvents: 7 * day, RetainJournal: 7 * day, RetainSessions: 7 * day, RetainNodes: 7 * day,
+		RetainExecutions: 7 * day, RetainDeadLetters: day, RetainEvents: 7 * day, RetainJournal: 7 * day, RetainCounts: 90 * day, RetainSessions: 7 * day, RetainNodes: 7 * day,
 		RetentionInterval: time.Minute, RetentionBatch: 1000,
 	}
 }

@@ -52,6 +52,7 @@ func (m *monitors) specs() []supervisor.ChildSpec {
 		monitor("cordons", m.cfg.HeartbeatInterval, m.operator.Cordons.Read),
 		monitor("journal", flushEvery, m.journal.flush),
 		monitor("rollups", rollupCollect, m.rollups.round),
+		monitor("folds", foldsEvery, (&folds{m.base}).round),
 		monitor("keyframes", keyframeTick, m.past.round),
 		monitor("findings", findingsTick, m.findings.round),
 		monitor("operations", operationsEvery, m.bulk.round),
@@ -100,7 +101,8 @@ func (m *monitors) retentionRound(ctx context.Context) error {
 	}
 	purge := store.Purge{
 		FinishedBefore: before(m.cfg.RetainExecutions), DeadLettersBefore: before(m.cfg.RetainDeadLetters),
-		EventsBefore: before(m.cfg.RetainEvents), JournalBefore: before(m.cfg.RetainJournal), SessionsBefore: before(m.cfg.RetainSessions),
+		EventsBefore: before(m.cfg.RetainEvents), JournalBefore: before(m.cfg.RetainJournal),
+		MinutesBefore: before(m.cfg.minutesKept()).Truncate(time.Hour), HoursBefore: before(m.cfg.RetainCounts), SessionsBefore: before(m.cfg.RetainSessions),
 		NodesBefore: before(m.cfg.RetainNodes), Limit: m.cfg.RetentionBatch,
 	}
 	end := time.Now().Add(min(m.cfg.RetentionInterval/retentionShare, 20*time.Second))

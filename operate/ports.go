@@ -24,6 +24,7 @@ type Config struct {
 	Name        string        // of this node
 	Retains     time.Duration // how long ended executions are kept; 0: for ever
 	Counted     time.Duration // how long counts by minute are kept; 0: for ever
+	Hours       time.Duration // how long counts by the hour are kept; 0: for ever
 	Incarnation messages.Incarnation
 	Logger      hclog.Logger
 
@@ -99,6 +100,8 @@ type Store interface {
 	ReadKeyframes(ctx context.Context, q store.KeyframeQuery) ([]store.Keyframe, error)
 	WorkerEventsBetween(ctx context.Context, q store.WorkerEventQuery) (store.WorkerEventPage, error)
 	ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
+	RollupFolds(ctx context.Context, q store.FoldQuery) ([]store.Fold, error)
+	ReadRollupHours(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
 	CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error)
 }
 

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -12,10 +13,13 @@ import (
 // Bounds of a series.
 const (
 	seriesRows  = 200_000          // that are read for one
+	seriesSpans = 200              // times that are read for one, by the minute and by the hour in turn
 	seriesKnown = 12 * time.Second // how long after an event its count is in the store
 )
 
-// Series returns what the nodes counted. Where it is more than is read for one answer, Until says up to when it is known.
+// Series returns what the nodes counted: in steps of an hour or more, what is kept by the hour, and by the minute what is not added up yet.
+// Of a time that begins before the minutes that are kept, steps are not shorter. Where it is more than is read for one answer, Until says up
+// to when it is known.
 func (q *executions) Series(ctx context.Context, query rollup.Query) (*rollup.Series, error) {
 	if shut := q.cfg.Self.Gate(); shut != nil {
 		return nil, shut
@@ -24,15 +28,23 @@ func (q *executions) Series(ctx context.Context, query rollup.Query) (*rollup.Se
 	if err != nil {
 		return nil, err
 	}
+	kept := rollup.Kept{Minutes: keptFrom(now, q.cfg.Counted), Hours: keptFrom(now, q.cfg.Hours)}
+	if query.From.Before(kept.Minutes) {
+		query.Least = time.Hour
+	}
 	s := rollup.NewSeries(query)
 	if known := now.Add(-seriesKnown); s.Until.After(known) {
 		s.Until = known
 	}
-	if q.cfg.Counted > 0 {
-		from := now.Add(-q.cfg.Counted)
+	if from := kept.From(s.Step()); !from.IsZero() {
 		s.KnownFrom = &from
 	}
-	_, cut, err := q.readRows(ctx, s.From, query.To, seriesRows, s.Add)
+	cut := time.Time{}
+	if s.Step() >= time.Hour {
+		cut, err = q.readHours(ctx, s, query.To, kept)
+	} else {
+		_, cut, err = q.readRows(ctx, s.From, query.To, seriesRows, s.Add)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +52,45 @@ func (q *executions) Series(ctx context.Context, query rollup.Query) (*rollup.Se
 		s.Until = cut
 	}
 	return s.Done(), nil
+}
+
+// keptFrom is from when on is kept what is kept for a time; zero: all.
+func keptFrom(now time.Time, kept time.Duration) time.Time {
+	if kept <= 0 {
+		return time.Time{}
+	}
+	return now.Add(-kept)
+}
+
+// readHours adds the counts of a time to a series with steps of hours. Cut is where it has met a bound; zero: it has read all.
+func (q *executions) readHours(ctx context.Context, s *rollup.Series, to time.Time, kept rollup.Kept) (cut time.Time, err error) {
+	stored, err := q.cfg.Store.RollupFolds(ctx, store.FoldQuery{From: s.From, To: to})
+	if err != nil {
+		return cut, err
+	}
+	folds := make([]rollup.Fold, len(stored))
+	for i, f := range stored {
+		folds[i] = rollup.Fold{Hour: f.Hour, Made: f.Folded >= 0, Whole: f.Folded == f.Version}
+	}
+	room := seriesRows
+	for i, span := range rollup.Spans(s.From, to, folds, kept) {
+		if i == seriesSpans || room <= 0 {
+			return span.From, nil
+		}
+		read := q.readRows
+		if span.Hours {
+			read = q.readHourRows
+		}
+		n, cut, err := read(ctx, span.From, span.To, room, s.Add)
+		if err != nil || !cut.IsZero() {
+			return cut, err
+		}
+		room -= n
+	}
+	if hour := to.Truncate(time.Hour); hour.Before(to) && hour.Before(kept.Minutes) {
+		return hour, nil // of its last hour only a part is asked for, and its minutes are deleted
+	}
+	return cut, nil
 }
 
 // Digest returns what the counts of the last two hours say at first sight.
@@ -68,9 +119,20 @@ func (q *executions) Digest(ctx context.Context) (*rollup.Digest, error) {
 // readRows gives each row of a time, by their minutes, up to about so many. Cut is the minute at which it has met that bound; zero: it
 // has read all.
 func (q *executions) readRows(ctx context.Context, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
-	read := store.RollupQuery{From: from, To: to}
+	return readPages(ctx, q.cfg.Store.ReadRollups, from, to, most, each)
+}
+
+// readHourRows is readRows of hours.
+func (q *executions) readHourRows(ctx context.Context, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
+	return readPages(ctx, q.cfg.Store.ReadRollupHours, from, to, most, each)
+}
+
+type readPage func(context.Context, store.RollupQuery) (store.RollupPage, error)
+
+func readPages(ctx context.Context, read readPage, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
+	q := store.RollupQuery{From: from, To: to}
 	for {
-		page, err := q.cfg.Store.ReadRollups(ctx, read)
+		page, err := read(ctx, q)
 		if err != nil {
 			return n, cut, err
 		}
@@ -81,10 +143,30 @@ func (q *executions) readRows(ctx context.Context, from, to time.Time, most int,
 			return n, cut, nil
 		}
 		last := page.Rows[len(page.Rows)-1]
-		if read.After = &last; n >= most {
+		if q.After = &last; n >= most {
 			return n, last.Minute, nil
 		}
 	}
+}
+
+// FoldHour adds the minutes of an hour up, and stores its rows as those of a version of it.
+func FoldHour(ctx context.Context, s store.Rollups, f store.Fold) error {
+	hour := rollup.NewHour(f.Hour)
+	if _, _, err := readPages(ctx, s.ReadRollups, f.Hour, f.Hour.Add(time.Hour), math.MaxInt, hour.Add); err != nil {
+		return err
+	}
+	counted := hour.Rows()
+	rows := make([]store.Rollup, len(counted))
+	for i := range counted {
+		rows[i] = StoredRow(&counted[i])
+	}
+	return s.FoldRollups(ctx, f.Hour, f.Version, rows)
+}
+
+// StoredRow is a row as the store has it, without the incarnation that counted.
+func StoredRow(r *rollup.Row) store.Rollup {
+	return store.Rollup{Minute: r.Minute, Pool: r.Pool, Action: r.Action, Version: r.Version, Status: r.Status, Code: string(r.Code), N: r.N,
+		Wait: r.Wait.Encode(), Run: r.Run.Encode()}
 }
 
 func rowOf(r *store.Rollup) *rollup.Row {

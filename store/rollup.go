@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -15,6 +16,14 @@ type Rollups interface {
 	SaveRollups(ctx context.Context, rows []Rollup) error
 	// ReadRollups returns a page of rows by their minutes.
 	ReadRollups(ctx context.Context, q RollupQuery) (RollupPage, error)
+	// RollupFolds returns the hours that have counts, in order, at most RollupFoldsMax of them.
+	RollupFolds(ctx context.Context, q FoldQuery) ([]Fold, error)
+	// FoldRollups stores the rows of an hour, at most RollupHourMax of them, in place of those that it had, and that they have its minutes
+	// of a version. If the hour has another version by now it changes nothing: minutes were stored after that version was read, and the
+	// hour is still to be folded. So the call may be repeated.
+	FoldRollups(ctx context.Context, hour time.Time, version int64, rows []Rollup) error
+	// ReadRollupHours returns a page of the rows of hours, as ReadRollups does of minutes.
+	ReadRollupHours(ctx context.Context, q RollupQuery) (RollupPage, error)
 }
 
 // Bounds of the rows.
@@ -22,12 +31,40 @@ const (
 	RollupBatch   = 1000 // rows of one call
 	RollupPageMax = 10_000
 	RollupTimeMax = 1 << 10 // bytes of a histogram
+
+	RollupHourMax  = 5000 // rows of an hour
+	RollupFoldsMax = 5000
+	// RollupLate is the age from which on a minute is late: when one is stored, the version of its hour grows. So an hour that has been over
+	// for longer, and for as long as a statement may take, has all its minutes at a version.
+	RollupLate = time.Hour
 )
 
-// Rollup is what a node counted in a minute of a key.
+// Fold says whether an hour that has counts was folded: its minutes were added up to the rows of the hour.
+type Fold struct {
+	Hour    time.Time
+	Version int64 // grows when a late minute of it is stored
+	Folded  int64 // the version whose minutes its rows have; -1: none
+}
+
+// FoldQuery asks for hours that begin at From or later, and before To.
+type FoldQuery struct {
+	From, To time.Time
+	Open     bool // only those that are not folded at their version
+	Limit    int  // 1 to RollupFoldsMax; 0: RollupFoldsMax
+}
+
+// Size is the number of hours of an answer.
+func (q *FoldQuery) Size() int {
+	if q.Limit <= 0 {
+		return RollupFoldsMax
+	}
+	return min(q.Limit, RollupFoldsMax)
+}
+
+// Rollup is what a node counted in a minute of a key, or all of them in an hour.
 type Rollup struct {
-	Minute      time.Time
-	Incarnation messages.Incarnation
+	Minute      time.Time            // when it begins; of an hour, when that begins
+	Incarnation messages.Incarnation // zero: an hour's
 	Pool        string
 	Action      string
 	Version     string
@@ -68,11 +105,53 @@ func CheckRollups(rows []Rollup) error {
 		switch {
 		case r.Incarnation.IsZero():
 			return fmt.Errorf("save rollups: row %d: incarnation: %w: it is zero", i, ErrInvalid)
-		case r.Minute.IsZero() || r.Minute.Unix()%60 != 0 || r.Minute.Nanosecond() != 0:
+		case !begins(r.Minute, time.Minute):
 			return fmt.Errorf("save rollups: row %d: minute: %w: %s is no whole minute", i, ErrInvalid, r.Minute)
-		case r.N < 0 || len(r.Wait) > RollupTimeMax || len(r.Run) > RollupTimeMax:
+		case !r.bounded():
 			return fmt.Errorf("save rollups: row %d: %w: a count or a histogram is out of its bounds", i, ErrInvalid)
 		}
 	}
 	return nil
+}
+
+// CheckFold returns why the rows of an hour cannot be stored, or nil.
+func CheckFold(hour time.Time, rows []Rollup) error {
+	if !begins(hour, time.Hour) {
+		return fmt.Errorf("fold rollups: %w: %s is no whole hour", ErrInvalid, hour)
+	}
+	if len(rows) > RollupHourMax {
+		return fmt.Errorf("fold rollups: %w: %d rows, at most %d", ErrInvalid, len(rows), RollupHourMax)
+	}
+	for i := range rows {
+		switch r := &rows[i]; {
+		case !r.Minute.Equal(hour) || !r.Incarnation.IsZero():
+			return fmt.Errorf("fold rollups: row %d: %w: it is not of the hour %s", i, ErrInvalid, hour)
+		case !r.bounded():
+			return fmt.Errorf("fold rollups: row %d: %w: a count or a histogram is out of its bounds", i, ErrInvalid)
+		}
+	}
+	return nil
+}
+
+func begins(t time.Time, length time.Duration) bool {
+	return !t.IsZero() && t.Equal(t.Truncate(length))
+}
+
+func (r *Rollup) bounded() bool {
+	return r.N >= 0 && len(r.Wait) <= RollupTimeMax && len(r.Run) <= RollupTimeMax
+}
+
+// RollupHours returns the hours of minutes, in order, each with the first of its minutes.
+func RollupHours(rows []Rollup) (hours, first []time.Time) {
+	for i := range rows {
+		minute := rows[i].Minute
+		at, found := slices.BinarySearchFunc(hours, minute.Truncate(time.Hour), time.Time.Compare)
+		switch {
+		case !found:
+			hours, first = slices.Insert(hours, at, minute.Truncate(time.Hour)), slices.Insert(first, at, minute)
+		case minute.Before(first[at]):
+			first[at] = minute
+		}
+	}
+	return hours, first
 }

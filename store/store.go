@@ -266,7 +266,7 @@ const DepthMax = 100_000
 
 // Purged is the result of one Purge.
 type Purged struct {
-	Rows int  // deleted executions, dead letters, worker events, journal entries, rollups, keyframes, operations, sessions and nodes
+	Rows int  // deleted executions, dead letters, worker events, journal entries, rollups of minutes and hours, keyframes, operations, sessions and nodes
 	More bool // the call met its bounds: another one may delete more
 }
 
@@ -275,7 +275,9 @@ type Purge struct {
 	FinishedBefore    time.Time // terminal executions with all their data
 	DeadLettersBefore time.Time
 	EventsBefore      time.Time // worker events
-	JournalBefore     time.Time // entries of the journal, rollups, keyframes, and operations that have ended or were never started
+	JournalBefore     time.Time // entries of the journal, keyframes, and operations that have ended or were never started
+	MinutesBefore     time.Time // rollups of minutes; a whole hour, so that none is left with some of its minutes
+	HoursBefore       time.Time // rollups of hours
 	SessionsBefore    time.Time // unbound sessions, unused since
 	NodesBefore       time.Time // dead incarnations and their workers
 	Limit             int       // rows of each kind in one call

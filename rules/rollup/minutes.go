@@ -42,9 +42,9 @@ type End struct {
 	Wait, Run time.Duration // negative: it never started
 }
 
-// Row is a key's count of a minute.
+// Row is a key's count of a minute, or of an hour.
 type Row struct {
-	Minute time.Time
+	Minute time.Time // when it begins
 	Key
 	N         int64
 	Wait, Run Histogram

@@ -53,6 +53,7 @@ type Query struct {
 	By       By
 	Metric   Metric
 	Points   int
+	Least    time.Duration // the shortest step, where counts are not kept by the minute for so long
 
 	Pool, Action string // only these; empty: any
 }
@@ -60,11 +61,11 @@ type Query struct {
 // steps are the lengths that a point can have, in minutes.
 var steps = []int{1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080}
 
-// Step is the length of a point: the shortest with which there are no more points than asked for.
+// Step is the length of a point: the shortest from Least on with which there are no more points than asked for.
 func (q *Query) Step() time.Duration {
 	for _, step := range steps {
 		length := time.Duration(step) * time.Minute
-		if q.To.Sub(q.From.Truncate(length)) <= time.Duration(q.Points)*length {
+		if length >= q.Least && q.To.Sub(q.From.Truncate(length)) <= time.Duration(q.Points)*length {
 			return length
 		}
 	}
@@ -106,6 +107,9 @@ func NewSeries(q Query) *Series {
 	s.points = min(q.Points, int((q.To.Sub(s.From)+step-1)/step))
 	return s
 }
+
+// Step is the length of a point.
+func (s *Series) Step() time.Duration { return s.step }
 
 // Add adds a row.
 func (s *Series) Add(r *Row) {

@@ -92,6 +92,8 @@ const (
 	purgeLettersSQL   = "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeEventsSQL    = "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeRollupsSQL   = "DELETE FROM rollup WHERE ctid = ANY(ARRAY(SELECT ctid FROM rollup WHERE minute < $1 ORDER BY minute LIMIT $2))"
+	purgeHoursSQL     = "DELETE FROM rollup_hour WHERE ctid = ANY(ARRAY(SELECT ctid FROM rollup_hour WHERE hour < $1 ORDER BY hour LIMIT $2))"
+	purgeFoldsSQL     = "DELETE FROM rollup_fold WHERE hour IN (SELECT hour FROM rollup_fold WHERE hour < $1 ORDER BY hour LIMIT $2)"
 	purgeKeyframesSQL = "DELETE FROM keyframe WHERE (incarnation, at) IN (SELECT incarnation, at FROM keyframe WHERE at < $1 ORDER BY at LIMIT $2)"
 	// Of operations, what was never started is purged too.
 	purgeOperationsSQL = "DELETE FROM operation WHERE id IN (SELECT id FROM operation WHERE created_at < $1 AND state NOT IN ('running', 'stopping') ORDER BY created_at LIMIT $2)"

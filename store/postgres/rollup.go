@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -9,9 +11,14 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-const saveRollupsSQL = `INSERT INTO rollup (minute, incarnation, pool, action, version, status, code, n, wait, run)
+// saveRollupsSQL stores minutes, and notes their hours ($11, with the first minute of each in $12). The version of an hour grows if a minute
+// of it is late; the row of another hour is not touched.
+var saveRollupsSQL = `WITH r AS (INSERT INTO rollup (minute, incarnation, pool, action, version, status, code, n, wait, run)
  SELECT * FROM unnest($1::timestamptz[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::bigint[], $9::bytea[], $10::bytea[])
- ON CONFLICT (minute, incarnation, pool, action, version, status, code) DO UPDATE SET n = excluded.n, wait = excluded.wait, run = excluded.run`
+ ON CONFLICT (minute, incarnation, pool, action, version, status, code) DO UPDATE SET n = excluded.n, wait = excluded.wait, run = excluded.run),
+ h AS MATERIALIZED (SELECT hour, first < now() - interval '` + fmt.Sprint(store.RollupLate) + `' AS late FROM unnest($11::timestamptz[], $12::timestamptz[]) u (hour, first)),
+ f AS (INSERT INTO rollup_fold (hour) SELECT hour FROM h WHERE NOT late ORDER BY hour ON CONFLICT (hour) DO NOTHING)
+ INSERT INTO rollup_fold AS f (hour, version) SELECT hour, 1 FROM h WHERE late ORDER BY hour ON CONFLICT (hour) DO UPDATE SET version = f.version + 1`
 
 // SaveRollups stores what a node counted.
 func (s *rollupRows) SaveRollups(ctx context.Context, rows []store.Rollup) error {
@@ -20,16 +27,33 @@ func (s *rollupRows) SaveRollups(ctx context.Context, rows []store.Rollup) error
 	}
 	n := len(rows)
 	minutes, incs := make(column[pgtype.Timestamptz], n), make(column[pgtype.UUID], n)
+	for i := range rows {
+		minutes[i], incs[i] = timeOf(rows[i].Minute), uuidOf(rows[i].Incarnation)
+	}
+	hours, first := store.RollupHours(rows)
+	_, err := s.exec(ctx, "save rollups", saveRollupsSQL, append(append([]any{minutes, incs}, countsOf(rows)...), timesOf(hours), timesOf(first))...)
+	return err
+}
+
+// countsOf are the columns of rows from the pool on.
+func countsOf(rows []store.Rollup) []any {
+	n := len(rows)
 	pools, actions, versions, codes := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	statuses, counts, waits, runs := make([]int16, n), make([]int64, n), make([][]byte, n), make([][]byte, n)
 	for i := range rows {
 		r := &rows[i]
-		minutes[i], incs[i], statuses[i], counts[i] = timeOf(r.Minute), uuidOf(r.Incarnation), int16(r.Status), r.N
 		pools[i], actions[i], versions[i], codes[i] = encodeText(r.Pool), encodeText(r.Action), encodeText(r.Version), encodeText(r.Code)
-		waits[i], runs[i] = r.Wait, r.Run
+		statuses[i], counts[i], waits[i], runs[i] = int16(r.Status), r.N, r.Wait, r.Run
 	}
-	_, err := s.exec(ctx, "save rollups", saveRollupsSQL, minutes, incs, pools, actions, versions, statuses, codes, counts, waits, runs)
-	return err
+	return []any{pools, actions, versions, statuses, codes, counts, waits, runs}
+}
+
+func timesOf(times []time.Time) column[pgtype.Timestamptz] {
+	out := make(column[pgtype.Timestamptz], len(times))
+	for i, t := range times {
+		out[i] = timeOf(t)
+	}
+	return out
 }
 
 const readRollupsSQL = `SELECT minute, incarnation, pool, action, version, status, code, n, wait, run FROM rollup
@@ -49,13 +73,18 @@ func (s *rollupRows) ReadRollups(ctx context.Context, q store.RollupQuery) (stor
 	err := s.query(ctx, "read rollups", func(v *scanner) {
 		r := store.Rollup{Minute: v.time()}
 		v.id((*[16]byte)(&r.Incarnation))
-		r.Pool, r.Action, r.Version, r.Status, r.Code = v.text(), v.text(), v.text(), messages.Status(v.integer()), v.text()
-		r.N, r.Wait, r.Run = v.integer(), v.bytes(), v.bytes()
-		page.Rows = append(page.Rows, r)
+		page.Rows = append(page.Rows, *scanCounts(v, &r))
 	}, readRollupsSQL, from, pgtype.UUID{Bytes: after.Incarnation, Valid: true}, encodeText(after.Pool), encodeText(after.Action), encodeText(after.Version),
 		int16(after.Status), encodeText(after.Code), boundOf(q.To, pgtype.Infinity), size+1)
 	if len(page.Rows) > size {
 		page.Rows, page.More = page.Rows[:size], true
 	}
 	return page, err
+}
+
+// scanCounts reads the columns from the pool on.
+func scanCounts(v *scanner, r *store.Rollup) *store.Rollup {
+	r.Pool, r.Action, r.Version, r.Status, r.Code = v.text(), v.text(), v.text(), messages.Status(v.integer()), v.text()
+	r.N, r.Wait, r.Run = v.integer(), v.bytes(), v.bytes()
+	return r
 }

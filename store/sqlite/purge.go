@@ -44,8 +44,11 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 		{p.EventsBefore, s.purgeBy("purge worker events", "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < ?1 ORDER BY at LIMIT ?2)")},
 		{p.JournalBefore, s.purgeBy("purge the journal", `DELETE FROM journal WHERE (incarnation, number) IN
  (SELECT incarnation, number FROM journal WHERE at < ?1 ORDER BY at LIMIT ?2)`)},
-		{p.JournalBefore, s.purgeBy("purge rollups", `DELETE FROM rollup WHERE (minute, incarnation, pool, action, version, status, code) IN
+		{p.MinutesBefore, s.purgeBy("purge rollups", `DELETE FROM rollup WHERE (minute, incarnation, pool, action, version, status, code) IN
  (SELECT minute, incarnation, pool, action, version, status, code FROM rollup WHERE minute < ?1 ORDER BY minute LIMIT ?2)`)},
+		{p.HoursBefore, s.purgeBy("purge rollups of hours", `DELETE FROM rollup_hour WHERE (hour, pool, action, version, status, code) IN
+ (SELECT hour, pool, action, version, status, code FROM rollup_hour WHERE hour < ?1 ORDER BY hour LIMIT ?2)`,
+			"DELETE FROM rollup_fold WHERE hour IN (SELECT hour FROM rollup_fold WHERE hour < ?1 ORDER BY hour LIMIT ?2)")},
 		{p.JournalBefore, s.purgeBy("purge keyframes", `DELETE FROM keyframe WHERE (incarnation, at) IN
  (SELECT incarnation, at FROM keyframe WHERE at < ?1 ORDER BY at LIMIT ?2)`)},
 		{p.JournalBefore, s.purgeBy("purge operations", `DELETE FROM operation WHERE id IN

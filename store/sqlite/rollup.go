@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"math"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -24,7 +23,7 @@ func (s *Store) SaveRollups(ctx context.Context, rows []store.Rollup) error {
 				return err
 			}
 		}
-		return nil
+		return w.noteHours(rows)
 	})
 }
 
@@ -34,11 +33,7 @@ const readRollups = `SELECT minute, incarnation, pool, action, version, status, 
 
 // ReadRollups returns a page of what nodes counted.
 func (s *Store) ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error) {
-	to, size := int64(math.MaxInt64), q.Size()
-	if !q.To.IsZero() {
-		to = micros(q.To)
-	}
-	after := q.After
+	size, after := q.Size(), q.After
 	if after == nil { // no row is of the zero incarnation
 		after = &store.Rollup{Minute: q.From}
 	}
@@ -53,11 +48,16 @@ func (s *Store) ReadRollups(ctx context.Context, q store.RollupQuery) (store.Rol
 			v := scanner{row: row}
 			r := store.Rollup{Minute: v.time()}
 			v.id((*[16]byte)(&r.Incarnation))
-			r.Pool, r.Action, r.Version, r.Status, r.Code = v.interned(), v.interned(), v.interned(), messages.Status(v.integer()), v.interned()
-			r.N, r.Wait, r.Run = v.integer(), v.bytes(), v.bytes()
-			page.Rows = append(page.Rows, r)
+			page.Rows = append(page.Rows, *scanCounts(&v, &r))
 			return v.err
-		}, micros(after.Minute), after.Incarnation[:], after.Pool, after.Action, after.Version, int64(after.Status), after.Code, to, int64(size)+1)
+		}, micros(after.Minute), after.Incarnation[:], after.Pool, after.Action, after.Version, int64(after.Status), after.Code, endOf(q.To), int64(size)+1)
 	})
 	return page, err
+}
+
+// scanCounts reads the columns from the pool on.
+func scanCounts(v *scanner, r *store.Rollup) *store.Rollup {
+	r.Pool, r.Action, r.Version, r.Status, r.Code = v.interned(), v.interned(), v.interned(), messages.Status(v.integer()), v.interned()
+	r.N, r.Wait, r.Run = v.integer(), v.bytes(), v.bytes()
+	return r
 }

@@ -72,7 +72,7 @@ func testRollups(t *testing.T, k *kit) {
 	}
 	require.ErrorIs(t, k.SaveRollups(ctx, make([]store.Rollup, store.RollupBatch+1)), store.ErrInvalid)
 
-	purged, err := k.Purge(ctx, store.Purge{JournalBefore: minute.Add(time.Minute), Limit: 1000})
+	purged, err := k.Purge(ctx, store.Purge{MinutesBefore: minute.Add(time.Minute), Limit: 1000})
 	require.NoError(t, err)
 	require.Equal(t, 2, purged.Rows)
 	require.Len(t, k.rollups(t, store.RollupQuery{}), 60)

@@ -223,6 +223,21 @@ func (c *calls) ReadRollups(ctx context.Context, q store.RollupQuery) (store.Rol
 	return value(ctx, c, once, func() (store.RollupPage, error) { return c.Store.ReadRollups(ctx, q) })
 }
 
+// RollupFolds implements store.Store.
+func (c *calls) RollupFolds(ctx context.Context, q store.FoldQuery) ([]store.Fold, error) {
+	return value(ctx, c, once, func() ([]store.Fold, error) { return c.Store.RollupFolds(ctx, q) })
+}
+
+// FoldRollups implements store.Store.
+func (c *calls) FoldRollups(ctx context.Context, hour time.Time, version int64, rows []store.Rollup) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.FoldRollups(ctx, hour, version, rows) })
+}
+
+// ReadRollupHours implements store.Store.
+func (c *calls) ReadRollupHours(ctx context.Context, q store.RollupQuery) (store.RollupPage, error) {
+	return value(ctx, c, once, func() (store.RollupPage, error) { return c.Store.ReadRollupHours(ctx, q) })
+}
+
 // CountRequested implements store.Store.
 func (c *calls) CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error) {
 	return value(ctx, c, once, func() (store.Counted, error) { return c.Store.CountRequested(ctx, from, to) })
