@@ -11,7 +11,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 GO ?= go
 SEED ?= 1
 # Seconds for each fuzz target.
-FUZZ ?= 3
+FUZZ ?= 1
 
 BIN := bin/troupe
 BUF := bin/tools/buf
@@ -31,14 +31,16 @@ REAL := /test/(e2e|chaos|bench|browser)(/|$$$$)
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false \
 	-gcflags=google.golang.org/grpc/grpclog/...=-race=false
 
-# Most tests wait: for a process, a server, or a bound that is part of what they test. So more of them run at a time than the
-# machine has cores. Fewer do where each starts nodes or many stores, and fewest where a node is a process of its own with a load of
-# executions. How many of them use the shared Postgres at a time, the packages bound themselves: a server takes 100 connections, a
-# node up to ten.
-PARALLEL ?= 8
-PARALLEL_NODES ?= 4
+# Most tests wait: for a process, a server, or a bound that is part of what they test. So several packages run at a time, and in each more
+# tests than the machine has cores; fewer where a node is a process of its own with a load of executions. The longest packages come
+# first, so that the others run beside them and none is left for the end. How many tests use the shared Postgres at a time, the
+# packages bound themselves: a server takes 100 connections, a node up to ten.
+PACKAGES ?= 3
+PARALLEL ?= 6
+PACKAGES_REAL ?= 2
 PARALLEL_REAL ?= 3
-NODES := troupe/(node|store/postgres)$$$$
+LONGEST := ./node ./store/postgres ./broker/rabbitmq
+LONGEST_REAL := ./test/chaos ./test/browser ./test/e2e
 
 # Shows what go test alone would show, and then the slowest packages and tests. TIMES="-strict" fails where a package takes longer
 # than 20 s without a reason in its doc.
@@ -80,18 +82,20 @@ fast: need-go ## Run the tests of about a minute: all packages but those that ne
 .PHONY: test
 test: test-race test-real fuzz ## Run every test, most of them under the race detector, and every fuzz target for a moment.
 
+# Without debug information tests are linked in two thirds of the time, and a failure still names its lines. make verify vets.
+LEAN := -ldflags='-s -w' -vet=off
+
 # Everything is compiled before the first test, which would otherwise share the cores with the compiler.
 .PHONY: test-race
 test-race: need-test build
 	$(GO) build $(RACE) ./...
-	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) -json -parallel $(PARALLEL) -timeout 15m \
-		$$($(GO) list ./... | grep -vE '$(REAL)|$(NODES)') | $(SHOW_TIMES)
-	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) -json -p 1 -parallel $(PARALLEL_NODES) -timeout 15m \
-		$$($(GO) list ./... | grep -E '$(NODES)') | $(SHOW_TIMES)
+	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
+		$(LONGEST) $$($(GO) list ./... | grep -vE '$(REAL)') | $(SHOW_TIMES)
 
 .PHONY: test-real
 test-real: need-test
-	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -json -p 1 -parallel $(PARALLEL_REAL) -timeout 15m | $(SHOW_TIMES)
+	$(GO) test $(LEAN) -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
+		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)') | $(SHOW_TIMES)
 
 .PHONY: fuzz
 fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.

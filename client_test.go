@@ -158,7 +158,7 @@ func TestClientsCallIsOneRequest(t *testing.T) {
 	require.Equal(t, troupe.Completed, e.Status)
 	require.EqualValues(t, 1, counted.calls.Load())
 
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	e, err = c.Call(short, named("hold"))
 	require.NoError(t, err, "the end of the caller's time is no error")

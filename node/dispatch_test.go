@@ -17,24 +17,39 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// TestRings runs the tests that start a ring of nodes, one after the other: rings that run at the same time make each other so slow, under
-// the race detector on two cores, that leases end. Together they take one place among the tests that run in parallel, and none waits
-// in a place for another.
+// TestRings runs the tests that start a ring of nodes, in three rows: one for nodes whose work goes over a RabbitMQ that they share, one for
+// nodes that hand work to each other directly, and one for such nodes beside a RabbitMQ. More rings that run at the same time make each
+// other so slow, under the race detector on two cores, that leases end.
 func TestRings(t *testing.T) {
 	t.Parallel()
-	t.Run("OneRouterForThePoolOfThreeNodes", inEachDispatch(oneRouterForThePoolOfThreeNodes))
-	t.Run("WorkGoesWhereWorkersAreFree", inEachDispatch(workGoesWhereWorkersAreFree))
-	t.Run("TheRouterStopsAndAnotherGoesOn", inEachDispatch(theRouterStopsAndAnotherGoesOn))
-	t.Run("ARouterThatCannotBeReached", inEachDispatch(aRouterThatCannotBeReached))
-	t.Run("ASessionOverNodes", inEachDispatch(aSessionOverNodes))
-	t.Run("AFollowerDies", inEachDispatch(aFollowerDies))
-	t.Run("EachNodesOwnHeartbeatIntervalCounts", eachNodesOwnHeartbeatIntervalCounts)
-	t.Run("AClusterThatChangesItsDispatch", func(t *testing.T) {
-		t.Run("without RabbitMQ", func(t *testing.T) { aClusterThatChangesItsDispatch(t, false) })
-		t.Run("beside RabbitMQ", func(t *testing.T) { aClusterThatChangesItsDispatch(t, true) })
-	})
-	t.Run("TheClusterIsRecorded", theClusterIsRecorded)
+	t.Run("broker", inARow(join,
+		part{"OneRouterForThePoolOfThreeNodes", oneRouterForThePoolOfThreeNodes},
+		part{"WorkGoesWhereWorkersAreFree", workGoesWhereWorkersAreFree},
+		part{"TheRouterStopsAndAnotherGoesOn", theRouterStopsAndAnotherGoesOn},
+		part{"ARouterThatCannotBeReached", aRouterThatCannotBeReached},
+		part{"ASessionOverNodes", aSessionOverNodes},
+		part{"AFollowerDies", aFollowerDies},
+	))
+	t.Run("direct", inARow(directly,
+		part{"OneRouterForThePoolOfThreeNodes", oneRouterForThePoolOfThreeNodes},
+		part{"WorkGoesWhereWorkersAreFree", workGoesWhereWorkersAreFree},
+		part{"TheRouterStopsAndAnotherGoesOn", theRouterStopsAndAnotherGoesOn},
+		part{"ARouterThatCannotBeReached", aRouterThatCannotBeReached},
+		part{"ASessionOverNodes", aSessionOverNodes},
+		part{"AFollowerDies", aFollowerDies},
+		part{"TheClusterIsRecorded", alone(theClusterIsRecorded)},
+	))
+	t.Run("beside", inARow(directlyBesideRabbitMQ,
+		part{"TheRouterStopsAndAnotherGoesOn", theRouterStopsAndAnotherGoesOn},
+		part{"ASessionOverNodes", aSessionOverNodes},
+		part{"EachNodesOwnHeartbeatIntervalCounts", alone(eachNodesOwnHeartbeatIntervalCounts)},
+		part{"AClusterThatChangesItsDispatch", alone(aClusterThatChangesToNoRabbitMQ)},
+		part{"AClusterThatChangesItsDispatchBesideRabbitMQ", alone(aClusterThatChangesBesideRabbitMQ)},
+	))
 }
+
+func aClusterThatChangesToNoRabbitMQ(t *testing.T)   { aClusterThatChangesItsDispatch(t, false) }
+func aClusterThatChangesBesideRabbitMQ(t *testing.T) { aClusterThatChangesItsDispatch(t, true) }
 
 // A cluster changes from RabbitMQ to the direct dispatch and back, node by node, while it has work. Nodes of both kinds hand work to each
 // other; everything ends once, no execution starts twice, and sessions go in order. beside: the nodes with the direct dispatch have the RabbitMQ too.

@@ -30,16 +30,17 @@ import (
 // patience bounds every wait; no test passes because of it.
 const patience = 40 * time.Second
 
-// databases bounds how many tests use the shared Postgres at the same time: it takes 100 connections, a node has up to ten, and a test up
+// databases bounds how many tests use Postgres at the same time: the server takes 300 connections, a node has up to ten, and a test up
 // to three nodes. All other tests need no such bound.
-var databases = make(chan struct{}, 3)
+var databases = make(chan struct{}, 8)
 
-// database is the URL of a database on the shared Postgres. It waits for a place among the tests that have one. A test may call it once.
+// database is the URL of a database on a Postgres that the tests of this package share. It waits for a place among the tests that have one.
+// A test may call it once.
 func database(t *testing.T) string {
 	t.Helper()
 	databases <- struct{}{}
 	t.Cleanup(func() { <-databases })
-	return servers.Postgres(t)
+	return servers.RoomyPostgres(t)
 }
 
 // kit is a running node with short intervals.

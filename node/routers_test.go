@@ -59,24 +59,42 @@ func join(t *testing.T, names ...string) *ring {
 	return joinAs(t, ringPack(t), func(*node.Config) {}, names...)
 }
 
-// inEachDispatch runs a test with nodes whose work goes over a RabbitMQ that they share, and with nodes that hand work to each other directly,
-// without a RabbitMQ and beside one.
-func inEachDispatch(test func(t *testing.T, join func(names ...string) *ring)) func(*testing.T) {
+// joining starts the nodes of a ring and waits until they are settled.
+type joining func(t *testing.T, names ...string) *ring
+
+// directly starts nodes that hand work to each other, without a RabbitMQ.
+func directly(t *testing.T, names ...string) *ring {
+	t.Helper()
+	servers.Unraced(t)
+	return startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, names)
+}
+
+// directlyBesideRabbitMQ starts nodes that hand work to each other, with a RabbitMQ for all else.
+func directlyBesideRabbitMQ(t *testing.T, names ...string) *ring {
+	t.Helper()
+	return joinAs(t, ringPack(t), func(c *node.Config) { c.Dispatch = node.DispatchDirect }, names...)
+}
+
+// part is a test of a row.
+type part struct {
+	name string
+	test func(t *testing.T, join func(names ...string) *ring)
+}
+
+// alone is a part that starts its nodes itself.
+func alone(test func(*testing.T)) func(*testing.T, func(...string) *ring) {
+	return func(t *testing.T, _ func(...string) *ring) { t.Helper(); test(t) }
+}
+
+// inARow runs tests one after the other, and beside other rows.
+func inARow(joining joining, parts ...part) func(*testing.T) {
 	return func(t *testing.T) {
-		t.Run("broker", func(t *testing.T) {
-			test(t, func(names ...string) *ring { return join(t, names...) })
-		})
-		t.Run("direct", func(t *testing.T) {
-			test(t, func(names ...string) *ring {
-				servers.Unraced(t)
-				return startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, names)
+		t.Parallel()
+		for _, p := range parts {
+			t.Run(p.name, func(t *testing.T) {
+				p.test(t, func(names ...string) *ring { return joining(t, names...) })
 			})
-		})
-		t.Run("beside", func(t *testing.T) {
-			test(t, func(names ...string) *ring {
-				return joinAs(t, ringPack(t), func(c *node.Config) { c.Dispatch = node.DispatchDirect }, names...)
-			})
-		})
+		}
 	}
 }
 

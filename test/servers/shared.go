@@ -52,6 +52,18 @@ var postgresFound = sync.OnceValues(func() (found, error) {
 	return announce("Postgres", found{private.URL, "private, since none was found"}, nil, "") // its keeper ends it
 })
 
+// roomyPostgres is a server for many nodes at a time.
+var roomyPostgres = sync.OnceValues(func() (found, error) {
+	if os.Getenv(postgresEnv) != "" {
+		return postgresFound()
+	}
+	private, err := StartPostgres(PostgresOptions{Unsafe: true, Settings: map[string]string{"max_connections": "300"}})
+	if err != nil {
+		return found{}, err
+	}
+	return announce("Postgres", found{private.URL, "private, for more connections than a server takes by itself"}, nil, "")
+})
+
 var rabbitFound = sync.OnceValues(func() (found, error) {
 	if url := os.Getenv(rabbitEnv); url != "" {
 		return announce("RabbitMQ", found{url, "named by " + rabbitEnv}, dial(url), rabbitEnv)
@@ -112,7 +124,19 @@ func (f found) inVhost(ctl func(...string) error) found {
 // Postgres returns the URL of an empty database for this test, which is removed at the end of the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
-	server, err := postgresFound()
+	return databaseOf(t, postgresFound)
+}
+
+// RoomyPostgres is as Postgres, on a server of this process's own that takes 300 connections; where TROUPE_TEST_POSTGRES names a server,
+// that one has to take as many.
+func RoomyPostgres(t testing.TB) string {
+	t.Helper()
+	return databaseOf(t, roomyPostgres)
+}
+
+func databaseOf(t testing.TB, find func() (found, error)) string {
+	t.Helper()
+	server, err := find()
 	if err != nil {
 		t.Fatal(err)
 	}
