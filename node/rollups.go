@@ -18,7 +18,6 @@ import (
 const (
 	rollupCollect = time.Second
 	rollupEvery   = 10 * time.Second
-	rollupCodeMax = 64   // bytes of an error's code
 	submitKeysMax = 2000 // pools, actions and versions that are told apart at once
 )
 
@@ -97,7 +96,7 @@ func (r *rollups) transaction(all []actors.Recorded) {
 				locked = true
 				r.mu.Lock()
 			}
-			end := endOf(done)
+			end := rollup.EndOf(done.Execution, done.Status, done.At)
 			r.minutes.Ended(&end)
 			r.runs.Add(done.Execution)
 			if next := retryOf(all[i].Items[j].Change); next != nil {
@@ -108,27 +107,6 @@ func (r *rollups) transaction(all []actors.Recorded) {
 	if locked {
 		r.mu.Unlock()
 	}
-}
-
-// endOf is an execution's end as it is counted.
-func endOf(done *store.Result) rollup.End {
-	e := done.Execution
-	end := rollup.End{At: done.At, Wait: -1, Run: -1, Key: rollup.Key{Pool: e.Pool, Action: e.Action, Version: e.Version, Status: done.Status}}
-	if e.Error != nil {
-		end.Code = messages.Code(clipText(string(e.Error.Code), rollupCodeMax))
-	}
-	if e.StartedAt.IsZero() {
-		return end
-	}
-	due := e.RequestedAt
-	if e.RunAt.After(due) {
-		due = e.RunAt
-	}
-	end.Wait = max(0, e.StartedAt.Sub(due))
-	if !e.FinishedAt.IsZero() {
-		end.Run = max(0, e.FinishedAt.Sub(e.StartedAt))
-	}
-	return end
 }
 
 // retryOf is the retry that a change stores; nil: none.

@@ -35,13 +35,6 @@ type Count struct {
 	changed   bool
 }
 
-// End is an execution that ended.
-type End struct {
-	Key
-	At        time.Time
-	Wait, Run time.Duration // negative: it never started
-}
-
 // Row is a key's count of a minute, or of an hour.
 type Row struct {
 	Minute time.Time // when it begins
