@@ -167,7 +167,7 @@ func (r *rollups) write(ctx context.Context) error {
 	}
 	for len(rows) > 0 {
 		batch := rows[:min(len(rows), store.RollupBatch)]
-		err := r.store.SaveRollups(ctx, r.rows(batch))
+		err := r.store.SaveRollups(ctx, operate.StoredRows(r.incarnation, batch))
 		if err != nil && !errors.Is(err, store.ErrInvalid) {
 			r.mu.Lock()
 			r.minutes.Return(rows)
@@ -180,13 +180,4 @@ func (r *rollups) write(ctx context.Context) error {
 		rows = rows[len(batch):]
 	}
 	return nil
-}
-
-func (r *rollups) rows(counted []rollup.Row) []store.Rollup {
-	rows := make([]store.Rollup, len(counted))
-	for i := range counted {
-		rows[i] = operate.StoredRow(&counted[i])
-		rows[i].Incarnation = r.incarnation
-	}
-	return rows
 }

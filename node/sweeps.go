@@ -53,6 +53,7 @@ func (m *monitors) specs() []supervisor.ChildSpec {
 		monitor("journal", flushEvery, m.journal.flush),
 		monitor("rollups", rollupCollect, m.rollups.round),
 		monitor("folds", foldsEvery, (&folds{m.base}).round),
+		monitor("recounts", recountsEvery, (&recounts{base: m.base}).round),
 		monitor("keyframes", keyframeTick, m.past.round),
 		monitor("findings", findingsTick, m.findings.round),
 		monitor("operations", operationsEvery, m.bulk.round),

@@ -15,8 +15,8 @@ import (
 const (
 	facetsFew  = 2000                   // executions of a list that are counted before the counts by minute are read
 	facetsTime = 300 * time.Millisecond // of counting a list
-	facetsPage = 1000
-	facetsRows = 100_000 // counts by minute that are read for one answer
+	listPage   = 1000                   // executions of a page
+	facetsRows = 100_000                // counts by minute that are read for one answer
 )
 
 // Facets counts how many executions of a filter have each value of some fields. A short list is counted whole. Of a longer one the
@@ -41,22 +41,35 @@ func (q *executions) Facets(ctx context.Context, f store.Filter, fields []facets
 
 // countList counts the executions of a list, until it has looked at so many of them, at one page at least.
 func (q *executions) countList(ctx context.Context, f store.Filter, fields []facets.Field, most int) (*facets.Counts, store.Page, error) {
-	f.Limit = facetsPage
-	counts, reached := facets.New(facets.List, fields), store.Page{More: store.MoreUnsearched}
-	for end := time.Now().Add(facetsTime); ; {
-		page, err := q.cfg.Store.List(ctx, f)
+	f.Limit = listPage
+	counts := facets.New(facets.List, fields)
+	reached, err := walk(ctx, q.cfg.Store, f, most, time.Now().Add(facetsTime), counts.Add)
+	return counts, reached, err
+}
+
+// lister reads pages of a list. A store.Store is one.
+type lister interface {
+	List(ctx context.Context, f store.Filter) (store.Page, error)
+}
+
+// walk gives each execution of a list, until it has looked at so many of them or the time is over, at one page at least. The page has no
+// executions, and says how far it came.
+func walk(ctx context.Context, s lister, f store.Filter, most int, end time.Time, each func(*messages.Execution)) (store.Page, error) {
+	reached := store.Page{More: store.MoreUnsearched}
+	for {
+		page, err := s.List(ctx, f)
 		if err != nil {
-			return nil, reached, err
+			return reached, err
 		}
 		for i := range page.Executions {
-			counts.Add(&page.Executions[i])
+			each(&page.Executions[i])
 		}
 		if page.Next == 0 {
-			return counts, store.Page{More: store.MoreEnd}, nil
+			return store.Page{More: store.MoreEnd}, nil
 		}
 		page.Searched.Walked = reached.Searched.Walked + max(page.Searched.Walked, len(page.Executions))
 		if reached.Searched = page.Searched; page.Searched.Walked >= most || time.Now().After(end) {
-			return counts, reached, nil
+			return reached, nil
 		}
 		f.Before = page.Next
 	}

@@ -88,11 +88,11 @@ func TestALongListIsCountedByMinutes(t *testing.T) {
 	require.EqualValues(t, 7_000, counts.All)
 	require.Equal(t, []facets.Count{{Value: "core.echo@1", N: 7_000}}, values["version"])
 
-	counts, reached, err = a.countList(t.Context(), f, []facets.Field{facets.Status}, facetsPage)
+	counts, reached, err = a.countList(t.Context(), f, []facets.Field{facets.Status}, listPage)
 	require.NoError(t, err)
 	require.Equal(t, store.MoreUnsearched, reached.More)
-	require.Equal(t, facetsPage, reached.Searched.Walked)
-	require.EqualValues(t, facetsPage, counts.All)
+	require.Equal(t, listPage, reached.Searched.Walked)
+	require.EqualValues(t, listPage, counts.All)
 	counts, _, _ = ask(store.Filter{}, facets.Status)
 	require.Equal(t, facets.List, counts.Basis, "without a time")
 }

@@ -119,17 +119,22 @@ func (q *executions) Digest(ctx context.Context) (*rollup.Digest, error) {
 // readRows gives each row of a time, by their minutes, up to about so many. Cut is the minute at which it has met that bound; zero: it
 // has read all.
 func (q *executions) readRows(ctx context.Context, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
-	return readPages(ctx, q.cfg.Store.ReadRollups, from, to, most, each)
+	return readPages(ctx, q.cfg.Store.ReadRollups, from, to, most, counted(each))
 }
 
 // readHourRows is readRows of hours.
 func (q *executions) readHourRows(ctx context.Context, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
-	return readPages(ctx, q.cfg.Store.ReadRollupHours, from, to, most, each)
+	return readPages(ctx, q.cfg.Store.ReadRollupHours, from, to, most, counted(each))
+}
+
+// counted gives what a stored row has counted.
+func counted(each func(*rollup.Row)) func(*store.Rollup) {
+	return func(r *store.Rollup) { each(rowOf(r)) }
 }
 
 type readPage func(context.Context, store.RollupQuery) (store.RollupPage, error)
 
-func readPages(ctx context.Context, read readPage, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
+func readPages(ctx context.Context, read readPage, from, to time.Time, most int, each func(*store.Rollup)) (n int, cut time.Time, err error) {
 	q := store.RollupQuery{From: from, To: to}
 	for {
 		page, err := read(ctx, q)
@@ -137,7 +142,7 @@ func readPages(ctx context.Context, read readPage, from, to time.Time, most int,
 			return n, cut, err
 		}
 		for i := range page.Rows {
-			each(rowOf(&page.Rows[i]))
+			each(&page.Rows[i])
 		}
 		if n += len(page.Rows); !page.More {
 			return n, cut, nil
@@ -152,21 +157,21 @@ func readPages(ctx context.Context, read readPage, from, to time.Time, most int,
 // FoldHour adds the minutes of an hour up, and stores its rows as those of a version of it.
 func FoldHour(ctx context.Context, s store.Rollups, f store.Fold) error {
 	hour := rollup.NewHour(f.Hour)
-	if _, _, err := readPages(ctx, s.ReadRollups, f.Hour, f.Hour.Add(time.Hour), math.MaxInt, hour.Add); err != nil {
+	if _, _, err := readPages(ctx, s.ReadRollups, f.Hour, f.Hour.Add(time.Hour), math.MaxInt, counted(hour.Add)); err != nil {
 		return err
 	}
-	counted := hour.Rows()
-	rows := make([]store.Rollup, len(counted))
-	for i := range counted {
-		rows[i] = StoredRow(&counted[i])
-	}
-	return s.FoldRollups(ctx, f.Hour, f.Version, rows)
+	return s.FoldRollups(ctx, f.Hour, f.Version, StoredRows(messages.Incarnation{}, hour.Rows()))
 }
 
-// StoredRow is a row as the store has it, without the incarnation that counted.
-func StoredRow(r *rollup.Row) store.Rollup {
-	return store.Rollup{Minute: r.Minute, Pool: r.Pool, Action: r.Action, Version: r.Version, Status: r.Status, Code: string(r.Code), N: r.N,
-		Wait: r.Wait.Encode(), Run: r.Run.Encode()}
+// StoredRows are rows as the store has them, of the incarnation that counted; zero: of an hour.
+func StoredRows(inc messages.Incarnation, counted []rollup.Row) []store.Rollup {
+	rows := make([]store.Rollup, len(counted))
+	for i := range counted {
+		c := &counted[i]
+		rows[i] = store.Rollup{Minute: c.Minute, Incarnation: inc, Pool: c.Pool, Action: c.Action, Version: c.Version, Status: c.Status, Code: string(c.Code), N: c.N,
+			Wait: c.Wait.Encode(), Run: c.Run.Encode()}
+	}
+	return rows
 }
 
 func rowOf(r *store.Rollup) *rollup.Row {

@@ -24,15 +24,13 @@ func (c *cluster) fold(now time.Time) {
 // count stores what three nodes counted, every 47 minutes of some days.
 func (c *cluster) count(now time.Time, days int) {
 	for node := range 3 {
-		inc := messages.NewIncarnation()
-		var rows []store.Rollup
+		var counted []rollup.Row
 		for at := now.AddDate(0, 0, -days); at.Before(now); at = at.Add(47 * time.Minute) {
 			r := rollup.Row{Minute: at.Truncate(time.Minute), N: int64(1 + node), Key: rollup.Key{Pool: "p", Action: fmt.Sprint("a", at.Unix()/60%2), Version: "1", Status: messages.Completed}}
 			r.Run.Add(time.Duration(1+at.Minute()) * time.Second)
-			row := StoredRow(&r)
-			row.Incarnation = inc
-			rows = append(rows, row)
+			counted = append(counted, r)
 		}
+		rows := StoredRows(messages.NewIncarnation(), counted)
 		for len(rows) > 0 {
 			n := min(len(rows), store.RollupBatch)
 			require.NoError(c.t, c.store.SaveRollups(c.t.Context(), rows[:n]))
