@@ -13,7 +13,7 @@ import (
 // cluster starts nodes n1, n2 … on one Postgres.
 func cluster(t *testing.T, size int) []*node {
 	t.Helper()
-	store := servers.Postgres(t)
+	store := servers.RoomyPostgres(t)
 	var nodes []*node
 	for i := range size {
 		n := &node{
@@ -30,6 +30,7 @@ func cluster(t *testing.T, size int) []*node {
 // The overview of each node shows all of them, and what any of them has submitted. A node that is killed is seen within seconds under
 // open pages.
 func TestThreeNodesSeeTheSame(t *testing.T) {
+	t.Parallel()
 	nodes := cluster(t, 3)
 	var lists, overviews []*page
 	for _, n := range nodes {

@@ -199,24 +199,30 @@ var (
 	themes = []string{"light", "dark"}
 )
 
-// looks checks the page at every width and in every theme: nothing reaches beyond the screen, and axe
-// finds nothing. With -screenshots it takes
-// pictures.
+// looks checks the page at every width and in every theme, and with high contrast: nothing reaches beyond the screen, and axe finds
+// nothing. At a zoom of 200 % it fits too. With -screenshots it takes pictures.
 func (p *page) looks(name string) {
 	p.t.Helper()
 	for _, width := range widths {
 		for _, theme := range themes {
 			p.do(p.theme(theme), chromedp.EmulateViewport(width, 800))
-			p.until(fmt.Sprintf("%s fits into %d px", name, width), func() bool {
-				return p.value("document.documentElement.scrollWidth <= innerWidth") == "true"
-			})
-			if (width == widths[0]) == (theme == themes[0]) { // each width and each theme once
-				p.accessible(fmt.Sprintf("%s at %d px, %s", name, width, theme))
-			}
+			p.fits(fmt.Sprintf("%s at %d px", name, width))
+			p.accessible(fmt.Sprintf("%s at %d px, %s", name, width, theme))
 			p.picture(fmt.Sprintf("%s-%d-%s", name, width, theme))
 		}
 	}
-	p.do(p.theme("light"), chromedp.EmulateViewport(1280, 800))
+	p.do(p.theme("light"), chromedp.EmulateViewport(1280/2, 800/2, chromedp.EmulateScale(2)))
+	p.fits(name + " at a zoom of 200 %")
+	p.do(chromedp.EmulateViewport(1280, 800), chromedp.Evaluate("document.documentElement.dataset.theme = 'contrast'", nil))
+	p.accessible(name + " with high contrast")
+	p.picture(name + "-1280-contrast")
+	p.do(chromedp.Evaluate("delete document.documentElement.dataset.theme", nil))
+}
+
+// fits waits until nothing reaches beyond the screen.
+func (p *page) fits(what string) {
+	p.t.Helper()
+	p.until(what+": it fits", func() bool { return p.value("document.documentElement.scrollWidth <= innerWidth") == "true" })
 }
 
 func (p *page) picture(name string) {

@@ -69,6 +69,7 @@ func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.R
 
 // The tree of the past has what there was, outlines what differs from now, and goes by the events of its time line.
 func TestTheTreeOfThePast(t *testing.T) {
+	t.Parallel()
 	n := start(t)
 	p := open(t, n, "/console/tree")
 	p.shows(".scrubber strong", "Now")

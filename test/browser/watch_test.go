@@ -21,6 +21,7 @@ func write(t *testing.T, folder, name, text string) {
 
 // Question 1 at 03:12: what broke, why, since when, what was lost, and what to do.
 func TestTheOverviewSaysWhatBrokeAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	pack := t.TempDir()
 	write(t, pack, "pack.yaml", "name: sick\nversion: 1.0.0\npools:\n  - {name: own, runtime: python, workers: 1}\n")
 	write(t, pack, "actions/say.yaml", "name: say\nruntime: python\npool: own\nentrypoint: say.py:say\n")
