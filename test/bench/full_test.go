@@ -87,7 +87,8 @@ func (f *full) at(url string, change func(*node.Config)) func(*node.Config) {
 }
 
 // BenchmarkFull compares programs that use a Postgres, each with its defaults: River, Troupe on Postgres only, and Troupe with
-// RabbitMQ, where each outcome is reported by a notice. Quiet is the latter without notices. All of them do a part one after the
+// RabbitMQ, where each outcome is reported by a notice. Quiet is the latter without notices, Beside with the direct
+// dispatch. All of them do a part one after the
 // other, so that they take turns in the rounds of this benchmark. A part is over when every outcome is stored and the outbox is
 // empty.
 func BenchmarkFull(b *testing.B) {
@@ -110,6 +111,7 @@ func BenchmarkFull(b *testing.B) {
 			{"Postgres", func(b *testing.B) { bulk(b, f, directly) }},
 			{"RabbitMQ", func(b *testing.B) { bulk(b, f, tellingDefaults) }},
 			{"Quiet", func(b *testing.B) { bulk(b, f, nil) }},
+			{"Beside", func(b *testing.B) { bulk(b, f, beside) }},
 		}},
 		{"Callers", []side{
 			{"River", func(b *testing.B) { river(b, f, "callers") }},
@@ -118,6 +120,7 @@ func BenchmarkFull(b *testing.B) {
 			{"Postgres", func(b *testing.B) { callers(b, f, directly, false) }},
 			{"RabbitMQ", func(b *testing.B) { callers(b, f, tellingDefaults, false) }},
 			{"Quiet", func(b *testing.B) { callers(b, f, nil, false) }},
+			{"Beside", func(b *testing.B) { callers(b, f, beside, false) }},
 			{"Keys", func(b *testing.B) { callers(b, f, tellingDefaults, true) }},
 			{"PostgresHTTP", func(b *testing.B) { callersHTTP(b, f, direct) }},
 			{"RabbitMQHTTP", func(b *testing.B) { callersHTTP(b, f, broker) }},
@@ -128,6 +131,7 @@ func BenchmarkFull(b *testing.B) {
 			{"Asynq", func(b *testing.B) { asynq(b, "start", "always") }},
 			{"Postgres", func(b *testing.B) { startLatency(b, f, directly) }},
 			{"RabbitMQ", func(b *testing.B) { startLatency(b, f, tellingDefaults) }},
+			{"Beside", func(b *testing.B) { startLatency(b, f, beside) }},
 			{"PostgresHTTP", func(b *testing.B) { startHTTP(b, direct) }},
 			{"RabbitMQHTTP", func(b *testing.B) { startHTTP(b, broker) }},
 		}},
@@ -149,6 +153,9 @@ func BenchmarkFull(b *testing.B) {
 // directly is a node without RabbitMQ: nodes hand work to each other and send no notices. This is the default of a node with a
 // store and no broker.
 func directly(c *node.Config) { c.BrokerURL, c.NoticesOff = "", false }
+
+// beside is a node with RabbitMQ whose work is handed over directly, with notices.
+func beside(c *node.Config) { c.Dispatch, c.NoticesOff = node.DispatchDirect, false }
 
 // tellingDefaults enables notices, which is the default.
 func tellingDefaults(c *node.Config) { c.NoticesOff = false }
