@@ -17,7 +17,7 @@ const (
 	textMax    = 256  // bytes of a name, a reason or who asked
 )
 
-// Body is what an envelope carries: one of the types of this file, of worker.go, of pool.go, of steer.go and of publish.go. Bodies are never changed once
+// Body is what an envelope carries: one of the types of this file, of worker.go, of pool.go, of steer.go, of publish.go and of outcome.go. Bodies are never changed once
 // sent.
 type Body interface {
 	kind() troupev1.Kind
@@ -98,6 +98,8 @@ var decoders = map[troupev1.Kind]func([]byte) (Body, error){
 	troupev1.Kind_KIND_OUTPUT_RESULT:  tryPayload(outputFromProto),
 	troupev1.Kind_KIND_PUBLISH:        tryPayload(publishFromProto),
 	troupev1.Kind_KIND_PUBLISH_RESULT: tryPayload(publishResultFromProto),
+	troupev1.Kind_KIND_AWAIT:          tryPayload(awaitFromProto),
+	troupev1.Kind_KIND_OUTCOMES:       tryPayload(outcomesFromProto),
 }
 
 // payload makes a decoder of a conversion that cannot fail.

@@ -65,6 +65,8 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_PUBLISH_RESULT: wire.PublishResult{Confirms: []troupev1.PublishConfirm{
 			troupev1.PublishConfirm_PUBLISH_CONFIRM_CONFIRMED, troupev1.PublishConfirm_PUBLISH_CONFIRM_UNKNOWN,
 		}},
+		troupev1.Kind_KIND_AWAIT:    wire.Await{Form: 1 << 63, Executions: []wire.Awaited{{ID: messages.NewExecutionID(), For: 90 * time.Second}}},
+		troupev1.Kind_KIND_OUTCOMES: wire.Outcomes{Outcomes: []wire.Outcome{{Record: []byte(`{}`), Result: []byte("1"), Details: []byte("2")}}},
 	}
 }
 
@@ -231,6 +233,15 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 		"expired before":        {wire.Publish{Messages: []wire.QueueMessage{{Queue: "q", Expiration: -1}}}, "expiration -1ns"},
 		"no confirm":            {wire.PublishResult{Confirms: []troupev1.PublishConfirm{0}}, "a confirm that is none"},
 		"many confirms":         {wire.PublishResult{Confirms: make([]troupev1.PublishConfirm, wire.PublishMax+1)}, "257 confirms"},
+		"await of nothing":      {wire.Await{}, "0 executions"},
+		"await of too many":     {wire.Await{Executions: make([]wire.Awaited, wire.AwaitMax+1)}, "1001 executions"},
+		"await without an id":   {wire.Await{Executions: []wire.Awaited{{For: time.Second}}}, "no id"},
+		"await of no time":      {wire.Await{Executions: []wire.Awaited{{ID: messages.NewExecutionID()}}}, "awaited for 0s"},
+		"await for too long":    {wire.Await{Executions: []wire.Awaited{{ID: messages.NewExecutionID(), For: 91 * time.Second}}}, "awaited for 1m31s"},
+		"no outcomes":           {wire.Outcomes{}, "0 outcomes"},
+		"many outcomes":         {wire.Outcomes{Outcomes: make([]wire.Outcome, wire.OutcomesMax+1)}, "257 outcomes"},
+		"a long outcome":        {outcomesOf(1, wire.OutcomeBytesMax+1), "65537 bytes"},
+		"long outcomes":         {outcomesOf(4, wire.OutcomeBytesMax), "262144 bytes"},
 		"no session":            {wire.EndSession{Pool: "p", Epoch: 1}, "want a session"},
 		"why nothing":           {wire.WhyWaiting{Pool: "p"}, "names no execution"},
 		"large":                 {wire.InspectResult{View: make([]byte, wire.PayloadMax)}, "by reference"},
@@ -248,6 +259,14 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+// outcomesOf are outcomes of equal length.
+func outcomesOf(count, size int) (b wire.Outcomes) {
+	for range count {
+		b.Outcomes = append(b.Outcomes, wire.Outcome{Result: make([]byte, size)})
+	}
+	return b
 }
 
 // outputOf is output of equal entries.

@@ -92,6 +92,10 @@ const (
 	Kind_KIND_PUBLISH Kind = 40
 	// The answer to a Publish; carries PublishResult.
 	Kind_KIND_PUBLISH_RESULT Kind = 41
+	// Ask to be told the outcomes of executions for which callers of the sender wait; carries Await. The answer is an Ack.
+	Kind_KIND_AWAIT Kind = 50
+	// Tell a node outcomes that it waits for, once they are stored; carries Outcomes. The answer is an Ack.
+	Kind_KIND_OUTCOMES Kind = 51
 )
 
 // Enum value maps for Kind.
@@ -127,6 +131,8 @@ var (
 		35: "KIND_DEAD_LETTERED",
 		40: "KIND_PUBLISH",
 		41: "KIND_PUBLISH_RESULT",
+		50: "KIND_AWAIT",
+		51: "KIND_OUTCOMES",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":        0,
@@ -159,6 +165,8 @@ var (
 		"KIND_DEAD_LETTERED":      35,
 		"KIND_PUBLISH":            40,
 		"KIND_PUBLISH_RESULT":     41,
+		"KIND_AWAIT":              50,
+		"KIND_OUTCOMES":           51,
 	}
 )
 
@@ -1854,7 +1862,7 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05chunk\x18\x04 \x01(\fR\x05chunk\x12\x1a\n" +
 	"\bfraction\x18\x05 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage*\xf4\x04\n" +
+	"\amessage\x18\a \x01(\tR\amessage*\x97\x05\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\f\n" +
@@ -1891,7 +1899,10 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x17KIND_WHY_WAITING_RESULT\x10\"\x12\x16\n" +
 	"\x12KIND_DEAD_LETTERED\x10#\x12\x10\n" +
 	"\fKIND_PUBLISH\x10(\x12\x17\n" +
-	"\x13KIND_PUBLISH_RESULT\x10)B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
+	"\x13KIND_PUBLISH_RESULT\x10)\x12\x0e\n" +
+	"\n" +
+	"KIND_AWAIT\x102\x12\x11\n" +
+	"\rKIND_OUTCOMES\x103B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
 
 var (
 	file_troupe_v1_envelope_proto_rawDescOnce sync.Once

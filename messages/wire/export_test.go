@@ -1,0 +1,4 @@
+package wire
+
+// FormOf is formOf for tests.
+var FormOf = formOf
