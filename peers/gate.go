@@ -240,11 +240,12 @@ func (g *gate) longRequest(e *wire.Envelope, h handle) error {
 
 // run runs a handler, and frees its slot.
 func (g *gate) run(e *wire.Envelope, h handle, slots chan struct{}) error {
+	r := Request{From: e.From, About: e.Placement, Proven: g.session != nil}
 	begun := g.net.beside(func() {
 		defer func() { <-slots }()
 		ctx, cancel := context.WithTimeout(g.net.ctx, h.limit)
 		defer cancel()
-		reply, err := h.call(ctx, Request{From: e.From, About: e.Placement}, e.Body)
+		reply, err := h.call(ctx, r, e.Body)
 		if err != nil {
 			reply = wire.Ack{Refused: shorten(err.Error())}
 		}

@@ -16,8 +16,9 @@ const answerTime = 2 * time.Second
 
 // Request holds what a handler gets in addition to the message.
 type Request struct {
-	From  messages.Incarnation // the sender, by its own claim
-	About messages.Placement   // the execution that it concerns; zero: none
+	From   messages.Incarnation // the sender, by its own claim
+	About  messages.Placement   // the execution that it concerns; zero: none
+	Proven bool                 // the sender knows the cluster's secret; false: it is believed to be of an older release
 }
 
 type handle struct {

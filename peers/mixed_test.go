@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,7 +85,14 @@ func (o *oldNode) answer(back remote.Remoting_ReceiveClient, data []byte) error 
 func TestAMixedPair(t *testing.T) {
 	t.Parallel()
 	var carried atomic.Int64
-	a := open(t, commands(&carried))
+	var unproven atomic.Bool
+	a := open(t, func(c *Config) {
+		commands(&carried)(c)
+		c.Handlers = append(c.Handlers, Handle(func(_ context.Context, r Request, _ wire.EndSession) (wire.Body, error) {
+			unproven.Store(!r.Proven)
+			return wire.Ack{}, nil
+		}))
+	})
 	old := &oldNode{t: t, own: messages.NewIncarnation(), to: a}
 	row := store.Node{Incarnation: old.own, Name: "old", State: store.NodeActive, PeerAddress: serve(t, old), PeerScope: a.Scope()}
 	a.in.join(row)
@@ -97,6 +105,8 @@ func TestAMixedPair(t *testing.T) {
 	require.NoError(t, err)
 	r.write(steer(t, old.own))
 	require.Eventually(t, func() bool { return carried.Load() == 3 }, patience, time.Millisecond)
+	r.write(batchOf(envelopeType, target, encode(t, old.own, wire.EndSession{Pool: "p", Session: "s", Epoch: 1})))
+	require.Eventually(t, unproven.Load, patience, time.Millisecond, "what handles it knows that it has proven nothing")
 	r.write(steer(t, messages.NewIncarnation()))
 	a.drops(Forged, 3)
 
