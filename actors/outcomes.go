@@ -31,9 +31,14 @@ const lastLook = 10 * time.Second
 var ErrTooManyWaiters = errors.New("too many callers wait for outcomes; ask again later")
 
 // Outcomes tells waiting callers of outcomes. An outcome that this node has stored comes whole, and is what the caller is answered. Of one
-// that another node has stored, the caller hears that it may be there, and reads the store. Outcomes keeps nothing: a caller subscribes
-// first and reads the store second, or subscribes before the execution is stored. So an outcome is either in the store or still to come.
+// that another node has stored, the caller hears that it may be there, and reads the store, unless that node tells it whole before. Outcomes
+// keeps nothing: a caller subscribes first and reads the store second, or subscribes before the execution is stored. So an outcome is either
+// in the store or still to come.
 type Outcomes struct {
+	// Ask, where set, is told of an execution that a caller waits for, as it was stored or as a look has found it, and for how long the
+	// caller now waits without a look. It must not block, and is set before anybody waits.
+	Ask func(e *messages.Execution, pause time.Duration)
+
 	mu      sync.Mutex
 	waiting map[messages.ExecutionID][]chan *messages.Execution
 	count   int
@@ -130,7 +135,7 @@ func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID, get Get) (
 // Expect begins to wait for an execution that is not stored yet, so that its outcome cannot be missed and no look at the store is needed
 // before it comes. Too many waiters are said by Wait. Whoever gets a Waiter leaves it, whatever comes of the execution.
 func (o *Outcomes) Expect(id messages.ExecutionID) *Waiter {
-	w := &Waiter{id: id, stored: true}
+	w := &Waiter{id: id, ask: o.Ask, stored: true}
 	w.told, w.Leave, w.err = o.Subscribe(id)
 	if w.err != nil {
 		w.Leave = func() {}
@@ -143,6 +148,7 @@ type Waiter struct {
 	Leave func() // ends the wait. It may be called again
 
 	id     messages.ExecutionID
+	ask    func(*messages.Execution, time.Duration)
 	told   <-chan *messages.Execution
 	err    error           // why nothing is told
 	stored bool            // the execution is in the store, and it was not over when the wait began
@@ -152,6 +158,15 @@ type Waiter struct {
 
 // askedMax is how long parameters may be that a waiting caller keeps; longer ones are read again.
 const askedMax = 4 << 10
+
+// Stored says how the execution was stored that the wait began before.
+func (w *Waiter) Stored(e *messages.Execution) { w.wants(e, lookFirst) }
+
+func (w *Waiter) wants(e *messages.Execution, pause time.Duration) {
+	if w.ask != nil && w.err == nil && !e.ID.IsZero() {
+		w.ask(e, pause)
+	}
+}
 
 // Wait waits as Outcomes.Wait does. The first look at the store is left out where the wait began before the execution was stored. What is
 // told has the parameters where a look has found them.
@@ -193,6 +208,7 @@ func (w *Waiter) stage(ctx context.Context, looks bool, pause time.Duration, get
 		if w.long = len(e.Parameters) > askedMax; !w.long {
 			w.asked = e.Parameters
 		}
+		w.wants(&e, pause)
 		e = messages.Execution{}
 	}
 	again := time.NewTimer(pause)

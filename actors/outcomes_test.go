@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // looker answers looks at the store, and counts them.
@@ -142,4 +143,45 @@ func TestASubmitterForWhomThereIsNoRoom(t *testing.T) {
 	_, err := w.Wait(t.Context(), (&looker{}).get)
 	require.ErrorIs(t, err, ErrTooManyWaiters)
 	require.Equal(t, waitersMax, o.count)
+}
+
+// Who waits says so with each look in vain, and for how long; who submits says so once the execution is stored.
+func TestAWaitIsAskedForAsLongAsItLasts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		type asked struct {
+			status messages.Status
+			pause  time.Duration
+		}
+		var all []asked
+		o, id := NewOutcomes(), messages.NewExecutionID()
+		o.Ask = func(e *messages.Execution, pause time.Duration) {
+			require.Equal(t, id, e.ID)
+			all = append(all, asked{e.Status, pause})
+		}
+		w := o.Expect(id)
+		defer w.Leave()
+		w.Stored(&messages.Execution{ID: id, Status: messages.Requested})
+		ctx, cancel := context.WithTimeout(t.Context(), 16*time.Second)
+		defer cancel()
+		looks := 0
+		_, err := w.Wait(ctx, func(context.Context, messages.ExecutionID) (messages.Execution, error) {
+			if looks++; looks == 2 {
+				return messages.Execution{}, store.ErrUnavailable
+			}
+			return messages.Execution{ID: id, Status: messages.Running}, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, 3, looks, "after 5 s, after 10 s more, and at the end")
+		require.Equal(t, []asked{{messages.Requested, lookFirst}, {messages.Running, 2 * lookFirst}}, all)
+
+		_, err = o.Wait(t.Context(), id, func(context.Context, messages.ExecutionID) (messages.Execution, error) { return *outcome(id), nil })
+		require.NoError(t, err)
+		require.Len(t, all, 2, "it is over")
+		o.count = waitersMax
+		refused := o.Expect(id)
+		refused.Stored(&messages.Execution{ID: id, Status: messages.Requested})
+		require.Len(t, all, 2, "nobody waits")
+		o.count = 0
+	})
 }

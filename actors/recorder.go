@@ -74,6 +74,8 @@ type RecorderConfig struct {
 	OnResult func(Item, store.Result)
 	// OnTransaction, where set, is told of all that a transaction made, once.
 	OnTransaction func([]Recorded)
+	// Elsewhere, where set, is told of every outcome that this recorder has stored, as Outcomes.Publish is. It must not block.
+	Elsewhere func(*messages.Execution)
 	// Webhooks, where set, is told after a transaction that gave an outcome to an execution with a webhook.
 	Webhooks func()
 	// Notices, where set, is told after a transaction that gave an outcome to an execution with Notify set.

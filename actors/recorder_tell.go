@@ -95,6 +95,9 @@ func (r *Recorder) announce(done *Recorded, told *announced) {
 		switch {
 		case result.Verdict == store.Applied && result.Execution != nil:
 			r.cfg.Outcomes.Publish(result.Execution)
+			if r.cfg.Elsewhere != nil {
+				r.cfg.Elsewhere(result.Execution)
+			}
 			told.notices, told.webhooks = told.notices || result.Execution.Notify, told.webhooks || result.Execution.Hooked
 		case result.Verdict == store.Already: // made by a transaction whose answer was lost
 			r.cfg.Outcomes.Look(done.Items[i].Change.Target())

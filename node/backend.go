@@ -69,6 +69,7 @@ func (b *backend) SubmitAwaited(ctx context.Context, request submit.Request) (st
 		expected.Leave()
 		return stored[0], &existing{b, stored[0].Execution.ID}, nil
 	}
+	expected.Stored(&stored[0].Execution)
 	return stored[0], expected, nil
 }
 

@@ -13,15 +13,16 @@ import (
 // bridges are the tree's ways in and out beside the HTTP API. They tell the pools, and those who wait, what others have done.
 type bridges struct {
 	*base
-	outcomes *actors.Outcomes
-	judge    *actors.WorkerConfig
-	metrics  *metrics
-	routing  *routing
-	intake   *intake
-	notices  *notices
-	webhooks *webhooks
-	letters  actors.Held // what is unsettled of the dead-letter queue
-	near     actors.Held // the same of the one in memory beside a server
+	outcomes  *actors.Outcomes
+	elsewhere *elsewhere
+	judge     *actors.WorkerConfig
+	metrics   *metrics
+	routing   *routing
+	intake    *intake
+	notices   *notices
+	webhooks  *webhooks
+	letters   actors.Held // what is unsettled of the dead-letter queue
+	near      actors.Held // the same of the one in memory beside a server
 }
 
 // specs are the bridges in the order of their start.
@@ -67,6 +68,7 @@ func (b *bridges) updatesSpec() actors.Child {
 // finishedElsewhere hears of an outcome that another node has stored.
 func (b *bridges) finishedElsewhere(id messages.ExecutionID) {
 	b.outcomes.Look(id)
+	b.elsewhere.over(id)
 	if b.cfg.tells() {
 		b.notices.ring()
 	}

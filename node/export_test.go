@@ -33,6 +33,18 @@ func (n *Node) AskPeer(ctx context.Context, to messages.Incarnation, about messa
 	return n.peers.Ask(ctx, to, about, body)
 }
 
+// Wanted is how many executions other nodes want the outcome of.
+func (n *Node) Wanted() int { return int(n.elsewhere.wanted.Load()) }
+
+// Record has the node's recorder make changes.
+func (n *Node) Record(ctx context.Context, pool string, changes ...store.Change) ([]store.Result, error) {
+	items := make([]actors.Item, len(changes))
+	for i := range changes {
+		items[i] = actors.Item{Change: changes[i]}
+	}
+	return n.tree.record(ctx, pool, items)
+}
+
 // LeaseHolds reports whether a run may start.
 func (n *Node) LeaseHolds() bool { return n.member.lease.Holds() }
 

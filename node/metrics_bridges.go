@@ -12,6 +12,7 @@ import (
 // bridgeMetrics are those of the ways in and out beside the HTTP API.
 type bridgeMetrics struct {
 	taken, told, hints, calls *prometheus.CounterVec
+	awaited                   *prometheus.CounterVec
 	callTime                  prometheus.Histogram
 }
 
@@ -29,13 +30,19 @@ func newBridgeMetrics(registry *prometheus.Registry) *bridgeMetrics {
 		calls:    counter("webhooks_total", "Calls of webhooks: told (taken), failed (called again later), given_up (not called again).", "result"),
 		taken:    counter("intake_total", "Submissions by broker or by the store's inbox: accepted, existing, refused, malformed, given_back.", "result"),
 		told:     counter("notices_total", "Completion notices: told (sent), unheard (no queue is bound), repeated, put_off (refused three times, sent later), gone (purged before they were sent).", "result"),
-		hints:    counter("store_hints_total", "Hints from the store, by kind.", "kind"),
+		awaited: counter("awaited_outcomes_total", "Outcomes between nodes, for callers who wait on another node than the one that stores them: asked (by this node), sent, taken, "+
+			"too_large (read from the store), crowded (no room), failed (to ask or to send).", "result"),
+		hints: counter("store_hints_total", "Hints from the store, by kind.", "kind"),
 	}
 }
 
 func (m *bridgeMetrics) intake(result string) { m.taken.WithLabelValues(result).Inc() }
 
 func (m *bridgeMetrics) notices(result string, n int) { m.told.WithLabelValues(result).Add(float64(n)) }
+
+func (m *bridgeMetrics) outcomes(result string, n int) {
+	m.awaited.WithLabelValues(result).Add(float64(n))
+}
 
 func (m *bridgeMetrics) webhook(result string, took time.Duration) {
 	m.calls.WithLabelValues(result).Inc()

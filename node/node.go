@@ -26,25 +26,26 @@ import (
 type Node struct {
 	*base
 
-	catalog  *catalog
-	http     *httpServer
-	folder   *dataFolder
-	adapters *adapters
-	servers  *watcher
-	self     *self
-	member   *member
-	network  *network
-	routing  *routing
-	operator *operate.Operator
-	forest   *forest // of the actors of all nodes; made while the node starts
-	metrics  *metrics
-	findings *alerting
-	reloader *reloader
-	bridges  *bridges
-	webhooks *webhooks
-	monitors *monitors
-	backend  *backend
-	tree     *tree
+	catalog   *catalog
+	http      *httpServer
+	folder    *dataFolder
+	adapters  *adapters
+	servers   *watcher
+	self      *self
+	member    *member
+	network   *network
+	routing   *routing
+	operator  *operate.Operator
+	forest    *forest // of the actors of all nodes; made while the node starts
+	metrics   *metrics
+	findings  *alerting
+	reloader  *reloader
+	bridges   *bridges
+	elsewhere *elsewhere
+	webhooks  *webhooks
+	monitors  *monitors
+	backend   *backend
+	tree      *tree
 
 	stop    sync.Once
 	stopErr error
@@ -78,7 +79,8 @@ func (n *Node) assemble() {
 	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox})
 	n.member.lost = n.metrics.nodesLost.Inc
 	n.findings = newAlerting(b, n.metrics.registry)
-	n.tree = &tree{base: b, outcomes: outcomes, backlog: backlog, metrics: n.metrics, notices: outbox, webhooks: hooks}
+	n.elsewhere = newElsewhere(b, outcomes, n.metrics.bridges.outcomes)
+	n.tree = &tree{base: b, outcomes: outcomes, elsewhere: n.elsewhere, backlog: backlog, metrics: n.metrics, notices: outbox, webhooks: hooks}
 	n.self = &self{base: b, member: n.member, addr: n.http.main.addr, gate: n.servers.gate}
 	n.operator = n.newOperator(feeds, outcomes, answers)
 	n.findings.nodes = n.operator.Readings
@@ -96,7 +98,7 @@ func (n *Node) assemble() {
 	}
 	submits := &submissions{base: b, catalog: n.catalog, servers: n.servers, webhooks: hooks}
 	n.bridges = &bridges{
-		base: b, outcomes: outcomes, judge: judge, metrics: n.metrics, routing: n.routing, notices: outbox, webhooks: hooks,
+		base: b, outcomes: outcomes, elsewhere: n.elsewhere, judge: judge, metrics: n.metrics, routing: n.routing, notices: outbox, webhooks: hooks,
 		intake: &intake{base: b, submissions: submits, redact: n.catalog.redact, count: n.metrics.bridges.intake},
 	}
 	sweeps := newSweeper(b, n.tree.record, judge, n.metrics.takenBack)
@@ -202,7 +204,7 @@ func (n *Node) trace(context.Context) (err error) {
 
 // openPeers takes the port for the other nodes, and answers what they ask there.
 func (n *Node) openPeers(context.Context) error {
-	return n.network.open(slices.Concat(n.routing.peerHandlers(), n.operator.Handlers(), n.forest.handlers(), n.network.handlers()))
+	return n.network.open(slices.Concat(n.routing.peerHandlers(), n.operator.Handlers(), n.forest.handlers(), n.network.handlers(), n.elsewhere.handlers()))
 }
 
 func (n *Node) belong(ctx context.Context) error { return n.network.belong(ctx, n.adapters.adapter) }
@@ -236,6 +238,7 @@ func (n *Node) memberSpec() actors.Child {
 // tell passes membership's news to every pool, and to what else in the node looks at the store.
 func (n *Node) tell(message any) {
 	n.network.tell(message)
+	n.elsewhere.hear(message)
 	n.member.hear(message)
 	if _, stands := message.(*supervisor.StoreStands); stands {
 		n.servers.Suspect()

@@ -40,6 +40,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 	if n.forest != nil {
 		n.forest.cluster.Close()
 	}
+	n.elsewhere.close()
 	errs = append(errs, n.adapters.closeStore(), n.network.close(), n.tracer.Close())
 	n.catalog.kits.remove(n.logger)
 	if n.member.guardian != nil { // without one no program was started here, and the folder may be in use by the node that has it

@@ -15,11 +15,12 @@ import (
 // tree is the node's supervision tree, with the recorder in it.
 type tree struct {
 	*base
-	outcomes *actors.Outcomes
-	backlog  *actors.Backlog // of the recorder
-	metrics  *metrics
-	notices  *notices
-	webhooks *webhooks
+	outcomes  *actors.Outcomes
+	elsewhere *elsewhere
+	backlog   *actors.Backlog // of the recorder
+	metrics   *metrics
+	notices   *notices
+	webhooks  *webhooks
 
 	root atomic.Pointer[actor.PID] // nil: it has not started
 }
@@ -53,7 +54,7 @@ func (t *tree) group(name string, children ...supervisor.ChildSpec) supervisor.C
 
 func (t *tree) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
-		System: t.system, Store: t.store, Outcomes: t.outcomes, Logger: t.logger.Named("recorder"),
+		System: t.system, Store: t.store, Outcomes: t.outcomes, Elsewhere: t.elsewhere.ended, Logger: t.logger.Named("recorder"),
 		Observe: t.metrics.transaction, OnResult: t.metrics.result, OnTransaction: t.transaction, Backlog: t.backlog,
 		Notices: t.notices.hook(), Webhooks: t.webhooks.ring, Lanes: t.cfg.recorderLanes(),
 	})

@@ -86,6 +86,9 @@ func (x *Expected) Wait(ctx context.Context) (messages.Execution, error) {
 	return e, waited(x.id, err)
 }
 
+// Stored says how the execution was stored.
+func (x *Expected) Stored(e *messages.Execution) { x.waiter.Stored(e) }
+
 // Leave ends the wait. It may be called again.
 func (x *Expected) Leave() { x.waiter.Leave() }
 
