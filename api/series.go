@@ -20,12 +20,12 @@ func seriesRoutes() []*route {
 		{method: "GET", path: "/api/v1/series", scope: ScopeRead, group: "executions", params: []param{
 			{name: "from", kind: "string", help: "From this time on, as 2030-01-31T08:00:00Z; an hour before to where left out."},
 			{name: "to", kind: "string", help: "Before this time; now where left out."},
-			{name: "by", kind: "string", help: "What has a line each: " + words(rollup.Fields()) + "; status where left out."},
+			{name: "by", kind: "string", help: "What has a line each: " + words(rollup.MetricEnded.Fields()) + "; status where left out. Of slots: " + words(rollup.MetricSlots.Fields()) + ". Of busy and waiting: " + words(rollup.MetricBusy.Fields()) + "."},
 			{name: "metric", kind: "string", help: "What is shown: " + words(rollup.Metrics()) + "; ended where left out."},
 			{name: "pool", kind: "string", help: "Only this pool."},
 			{name: "action", kind: "string", help: "Only this action."},
 			{name: "points", kind: "integer", help: "At most so many points, 1 to 600; 60 where left out."}},
-			summary: "How many executions were submitted and ended over time, and how long they waited and ran.",
+			summary: "How many executions were submitted and ended over time, how long they waited and ran, and what the workers were.",
 			result:  rollup.Series{}, handle: (*server).series},
 		{method: "GET", path: "/api/v1/ledger", scope: ScopeRead, group: "executions", params: []param{
 			{name: "from", kind: "string", help: "From this minute on, as 2030-01-31T08:00:00Z; an hour before to where left out."},
@@ -82,11 +82,16 @@ func seriesQuery(q query, now time.Time) (r rollup.Query, err error) {
 		return r, err
 	}
 	r.Pool, r.Action = q.text("pool"), q.text("action")
-	if r.By, err = word(q, "by", rollup.Fields()); err != nil {
+	if r.Metric, err = word(q, "metric", rollup.Metrics()); err != nil {
 		return r, err
 	}
-	r.Metric, err = word(q, "metric", rollup.Metrics())
-	return r, err
+	if r.By, err = word(q, "by", r.Metric.Fields()); err != nil {
+		return r, err
+	}
+	if r.Metric.Sampled() && r.Action != "" {
+		return r, invalid("%s is of pools, and not of an action", r.Metric)
+	}
+	return r, nil
 }
 
 // span reads the parameters from and to. Without to it ends now, and without from it is as long as otherwise.

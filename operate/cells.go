@@ -50,7 +50,7 @@ func (l *local) ownFrames(ctx context.Context) (frames []keyframe.Pool, other in
 func poolFrame(d *supervisor.Description, mailbox int, now time.Time) keyframe.Pool {
 	p := keyframe.Pool{
 		Name: d.Name, Runtime: d.Runtime, Broken: d.Broken != "", Cordoned: d.Cordoned, Mode: d.Lead.Mode.String(), Router: d.Lead.Router,
-		Epoch: d.Lead.Epoch, Bound: d.Router.Bound, Mailbox: mailbox,
+		Epoch: d.Lead.Epoch, Bound: d.Router.Bound, Waiting: d.Router.Held, Mailbox: mailbox,
 	}
 	for i := range d.Workers {
 		w := &d.Workers[i]

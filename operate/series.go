@@ -28,6 +28,9 @@ func (q *executions) Series(ctx context.Context, query rollup.Query) (*rollup.Se
 	if err != nil {
 		return nil, err
 	}
+	if query.Metric.Sampled() {
+		return q.samples(ctx, query, now)
+	}
 	kept := rollup.Kept{Minutes: keptFrom(now, q.cfg.Counted), Hours: keptFrom(now, q.cfg.Hours)}
 	if query.From.Before(kept.Minutes) {
 		query.Least = time.Hour

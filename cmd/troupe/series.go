@@ -21,21 +21,26 @@ func (s series) command() *cobra.Command {
 	var since, until, by, metric, pool, action string
 	points := 0
 	cmd := &cobra.Command{
-		Use: "series", Short: "Show how many executions were submitted and ended over time, and how long they waited and ran", Args: exactly(),
+		Use: "series", Short: "Show how many executions were submitted and ended over time, how long they waited and ran, and what the workers were", Args: exactly(),
 		Long: "Show how many executions ended over time, or with --metric submitted were submitted, for each status, action, pool, version or error\n" +
 			"code, or in all. With --metric wait or run, show also how long those that ended waited or ran: half of them at most P50, 95 % at most\n" +
-			"P95, and 99 % at most P99, within 19 %. A point without executions is left out; -o json has all. docs/operations.md says what is counted.",
-		Example: "  troupe series\n  troupe series --by error --since 24h --points 25\n  troupe series --metric run --by action --since 168h -o json",
+			"P95, and 99 % at most P99, within 19 %. With --metric slots, busy or waiting, show how many workers there were in each state, how many were\n" +
+			"busy, and how many executions waited, at the end of each point, as the nodes noted it every 5 minutes. A point without executions is left out; -o json has all. docs/operations.md says what is counted.",
+		Example: "  troupe series\n  troupe series --metric slots --pool python --since 6h\n  troupe series --by error --since 24h --points 25\n  troupe series --metric run --by action --since 168h -o json",
 	}
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "1h", "from this time on: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "before this time: a time or an age; now where left out")
-	f.StringVar(&by, "by", string(rollup.Fields()[0]), "what has lines of its own: "+oneOf(rollup.Fields()))
+	f.StringVar(&by, "by", "", "what has lines of its own: "+oneOf(rollup.MetricEnded.Fields())+"; of slots: "+oneOf(rollup.MetricSlots.Fields())+
+		"; of busy and waiting: "+oneOf(rollup.MetricBusy.Fields())+" (default: the first)")
 	f.StringVar(&metric, "metric", string(rollup.Metrics()[0]), "what is shown: "+oneOf(rollup.Metrics()))
 	f.StringVar(&pool, "pool", "", "only this pool")
 	f.StringVar(&action, "action", "", "only this action")
 	f.IntVar(&points, "points", 13, "how many points at most, 1 to 600: a point begins at a round time, so an hour in steps of 5 minutes has up to 13")
 	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if by == "" {
+			by = string(rollup.Metric(metric).Fields()[0])
+		}
 		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
 		if err != nil {
 			return err

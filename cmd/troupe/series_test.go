@@ -28,6 +28,11 @@ func TestSeriesAreShown(t *testing.T) {
 	r = s.call(t, "series", "--since", "2026-01-02T12:00:00Z", "--by", "action", "--metric", "run")
 	require.Regexp(t, `^FROM +ACTION +ENDED +P50 +P95 +P99\n2026-01-02 \S+ +a\.b +3 +500µs +12ms +2\.1s\n`, r.out)
 
+	s = serve(t, map[string]string{"GET /api/v1/series": `{"from":"2026-01-02T12:00:00Z","step_seconds":300,"until":"2026-01-02T12:05:00Z","series":[{"key":"busy","n":[3]}]}`})
+	r = s.call(t, "series", "--since", "2026-01-02T12:00:00Z", "--metric", "slots")
+	require.Regexp(t, `^FROM +STATE +SLOTS\n2026-01-02 \S+ +busy +3\n`, r.out)
+	require.Contains(t, s.asked[0], "by=state")
+
 	r = s.call(t, "series", "--since", "noon")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, `--since "noon" must be a time`)

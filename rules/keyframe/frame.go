@@ -44,6 +44,7 @@ type Pool struct {
 	Router   messages.Incarnation `json:"router,omitzero"`   // who leads; zero: nobody
 	Epoch    int64                `json:"epoch,omitempty"`   // of the router
 	Bound    int                  `json:"bound,omitempty"`   // sessions that are bound to workers, as a router knows them
+	Waiting  int                  `json:"waiting,omitempty"` // executions that the router holds, because they cannot be placed yet
 	Mailbox  int                  `json:"mailbox,omitempty"` // messages in the fullest mailbox of the pool's actors
 	Slots    []Slot               `json:"-"`                 // the first is slot 0
 }

@@ -20,7 +20,7 @@ func TestHoursAndMinutesAreMinutesAlone(t *testing.T) {
 		rows := rapid.SliceOfN(rapid.Custom(drawnRow(begin)), 0, 200).Draw(t, "rows")
 		q := rollup.Query{
 			From: begin.Add(time.Duration(rapid.IntRange(-90, 300).Draw(t, "from")) * time.Minute), By: rapid.SampledFrom(rollup.Fields()).Draw(t, "by"),
-			Metric: rapid.SampledFrom(rollup.Metrics()).Draw(t, "metric"), Points: rapid.IntRange(1, 30).Draw(t, "points"), Least: time.Hour,
+			Metric: rapid.SampledFrom(rollup.Metrics()[:4]).Draw(t, "metric"), Points: rapid.IntRange(1, 30).Draw(t, "points"), Least: time.Hour,
 		}
 		q.To = q.From.Add(time.Duration(rapid.IntRange(1, 1500).Draw(t, "length")) * time.Minute)
 		var folds []rollup.Fold

@@ -24,14 +24,26 @@ const (
 	ByPool    By = "pool"
 	ByVersion By = "version"
 	ByError   By = "error"
-	ByAll     By = "all" // one line of all, with All as its key
+	ByAll     By = "all"   // one line of all, with All as its key
+	ByState   By = "state" // of workers
 )
 
 // All is the key of the line of all.
 const All = "all"
 
-// Fields lists them.
-func Fields() []By { return []By{ByStatus, ByAction, ByPool, ByVersion, ByError, ByAll} }
+// Fields lists those that a metric has lines for; the first is taken where none is named.
+func (m Metric) Fields() []By {
+	switch m {
+	case MetricSlots:
+		return []By{ByState, ByPool, ByAll}
+	case MetricBusy, MetricWaiting:
+		return []By{ByPool, ByAll}
+	}
+	return []By{ByStatus, ByAction, ByPool, ByVersion, ByError, ByAll}
+}
+
+// Fields lists all of them.
+func Fields() []By { return append(MetricEnded.Fields(), ByState) }
 
 // Metric is what a series shows.
 type Metric string
@@ -42,10 +54,20 @@ const (
 	MetricSubmitted Metric = "submitted" // executions that were submitted
 	MetricWait      Metric = "wait"      // from when they were due to the start, of those that ended
 	MetricRun       Metric = "run"       // from the start to the end
+
+	// What the nodes noted every few minutes, at the end of each point.
+	MetricSlots   Metric = "slots"   // workers
+	MetricBusy    Metric = "busy"    // workers that are busy
+	MetricWaiting Metric = "waiting" // executions that the routers hold, because they cannot be placed yet
 )
 
 // Metrics lists them.
-func Metrics() []Metric { return []Metric{MetricEnded, MetricSubmitted, MetricWait, MetricRun} }
+func Metrics() []Metric {
+	return []Metric{MetricEnded, MetricSubmitted, MetricWait, MetricRun, MetricSlots, MetricBusy, MetricWaiting}
+}
+
+// Sampled reports whether the metric is of moments, and not of all that happened in a point.
+func (m Metric) Sampled() bool { return m == MetricSlots || m == MetricBusy || m == MetricWaiting }
 
 // Query asks for a series.
 type Query struct {
@@ -75,7 +97,7 @@ func (q *Query) Step() time.Duration {
 // Line is the points of one value of the field.
 type Line struct {
 	Key string  `json:"key" doc:"the value of the field"`
-	N   []int64 `json:"n" doc:"executions, one number a point"`
+	N   []int64 `json:"n" doc:"executions, one number a point; of slots and busy: workers, at its end"`
 	// Of the metrics wait and run, in milliseconds.
 	P50 []float64 `json:"p50,omitempty" doc:"of wait and run: milliseconds, within 19 %; 0 where n is 0"`
 	P95 []float64 `json:"p95,omitempty"`
@@ -132,6 +154,34 @@ func (s *Series) Add(r *Row) {
 	case MetricRun:
 		l.times[at].Merge(&r.Run)
 	}
+}
+
+// Ends are the ends of the points, of the last one the end of the series.
+func (s *Series) Ends() []time.Time {
+	ends := make([]time.Time, s.points)
+	for i := range ends {
+		if ends[i] = s.From.Add(time.Duration(i+1) * s.step); ends[i].After(s.q.To) {
+			ends[i] = s.q.To
+		}
+	}
+	return ends
+}
+
+// Sample adds what there was of a pool at the end of a point. State is that of workers.
+func (s *Series) Sample(point int, pool, state string, n int64) {
+	if s.q.Pool != "" && pool != s.q.Pool {
+		return
+	}
+	key := All
+	switch s.q.By {
+	case ByPool:
+		key = pool
+	case ByState:
+		key = state
+	}
+	l := s.line(key)
+	l.N[point] += n
+	l.total += n
 }
 
 func (s *Series) line(key string) *Line {
