@@ -63,6 +63,13 @@ func TestChartsShowTheChosenTime(t *testing.T) {
 	p.shows("#range", " to ")
 	p.counted("Nothing in this time")
 	p.looks("action-charts-nothing")
+
+	// A pool has its workers too.
+	p.visit("/console/pools/shell?from=-6h")
+	p.counted("ready up to ")
+	p.counted("waiting up to 0")
+	require.Equal(t, 6, p.count(".plot canvas"))
+	p.looks("pool-charts")
 }
 
 // place is where an element begins.

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JournalEntry, Series } from '../api/types'
-import { alone, flow, level, listOf, marksOf, outcomes, quantiles, rows, say, stacked, tick, total, unknown, versions } from './series'
+import { alone, flow, level, listOf, marksOf, outcomes, quantiles, rows, say, stacked, tick, total, unknown, versions, waiting, workers } from './series'
 
 const from = '2030-01-31T08:00:00Z', at = Date.parse(from)
 const series = (...lines: Series['series']): Series => ({ from, step_seconds: 60, until: '2030-01-31T08:02:30Z', series: lines })
@@ -40,6 +40,15 @@ describe('charts', () => {
   })
   it('show points without neighbours', () => {
     expect(alone([1, null, 2, 3, null, 0])).toEqual([0, 5])
+  })
+  it('show what a pool had at the end of each point', () => {
+    const w = workers(series({ key: 'ready', n: [4, 3] }, { key: 'odd', n: [0, 1] }, { key: 'busy', n: [0, 1] }), 'go')
+    expect(w.lines.map((l) => [l.name, l.tone])).toEqual([['odd', 'off'], ['busy', 'run'], ['ready', 'good']])
+    expect([total(w.lines[2]!, w.unit), w.behind(0, 0), level(12_000, w.unit)]).toEqual(['up to 4', 'workers?pool=go', '12k'])
+    const q = waiting(series({ key: 'all', n: [0, 1200] }), 'go')
+    expect([q.lines[0]!.values, total(q.lines[0]!, q.unit), q.lines[0]!.href]).toEqual([[0, 1200], 'up to 1,200', 'executions?status=requested,scheduled&pool=go'])
+    expect(q.behind(0, 1)).toBe('executions?pool=go&from=2030-01-31T08:01:00Z&to=2030-01-31T08:02:00Z')
+    expect(waiting(series(), 'go').lines[0]!.values).toEqual([])
   })
   it('compare versions', () => {
     expect(versions(series({ key: 'a.b@1.2', n: [1], p95: [7] }, { key: 'a.b@', n: [0], p95: [0] }), {}, q).lines.map((l) => [l.name, l.values])).toEqual([['1.2', [7]], ['none', [null]]])

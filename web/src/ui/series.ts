@@ -5,7 +5,8 @@ import { stamp, type Span } from '../state/range'
 import { withQuery } from '../state/route'
 import { duration, fields, two } from '../state/time'
 
-export type Unit = 'n' | 'ms'
+/** Of n and ms a point has all of its time, and of level what there was at its end. */
+export type Unit = 'n' | 'ms' | 'level'
 
 /** One line of a chart. Values are of the points; null: there is none. */
 export interface Drawn { name: string; tone: string; dash: number[]; values: (number | null)[]; /** The list behind all of it. */ href: string }
@@ -111,6 +112,29 @@ export function versions(s: Series, scope: Scope, q: Query): Chart {
   }
 }
 
+const states: Record<string, string> = { busy: 'run', ready: 'good', degraded: 'warn', initializing: 'wait', terminating: 'off', terminated: 'bad' }
+
+/** A pool's workers by state. */
+export function workers(s: Series, pool: string): Chart {
+  const { at, step } = times(s), href = withQuery('workers', new URLSearchParams({ pool })), names = Object.keys(states)
+  const lines = [...s.series].sort((a, b) => names.indexOf(a.key) - names.indexOf(b.key))
+  return {
+    title: 'Workers', unit: 'level', stacked: true, at, step,
+    lines: lines.map((l) => ({ name: l.key, tone: states[l.key] ?? 'off', dash: [], values: l.n.slice(0, at.length), href })),
+    behind: () => href,
+  }
+}
+
+/** What waits for a pool's workers. */
+export function waiting(s: Series, pool: string): Chart {
+  const { at, step } = times(s), href = listOf({ pool }, 'requested,scheduled', '', undefined)
+  return {
+    title: 'Waiting', unit: 'level', stacked: false, at, step,
+    lines: [{ name: 'waiting', tone: 'wait', dash: [], values: sum(s.series, at.length), href }],
+    behind: (_, point) => listOf({ pool }, undefined, stamp(at[point]!), stamp(at[point]! + step)),
+  }
+}
+
 /** Points without neighbours, which no line shows. */
 export const alone = (values: readonly (number | null)[]): number[] =>
   values.flatMap((v, i) => (v !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null ? [i] : []))
@@ -142,13 +166,13 @@ export function rows(c: Chart): { at: number; cells: { text: string; href: strin
 /** A value in words. Times come from histograms, so they are about so long. */
 export function say(v: number | null, unit: Unit): string {
   if (v === null) return '–'
-  return unit === 'n' ? v.toLocaleString('en') : `≈ ${duration(v)}`
+  return unit === 'ms' ? `≈ ${duration(v)}` : v.toLocaleString('en')
 }
 
 /** What all of a line comes to: a sum, or the largest. */
 export function total(l: Drawn, unit: Unit): string {
   const known = l.values.filter((v) => v !== null)
-  return unit === 'n' ? say(known.reduce((a, b) => a + b, 0), 'n') : known.length ? `up to ${say(Math.max(...known), 'ms')}` : '–'
+  return unit === 'n' ? say(known.reduce((a, b) => a + b, 0), 'n') : known.length ? `up to ${say(Math.max(...known), unit)}` : '–'
 }
 
 /** A mark of an axis of values. */
