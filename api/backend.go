@@ -113,7 +113,7 @@ type Backend interface {
 	RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error)
 	// DiscardDeadLetter marks a dead letter as dropped and returns it. by is the caller.
 	DiscardDeadLetter(ctx context.Context, id int64, by string) (store.DeadLetter, error)
-	// Bulk has the operations on many executions.
+	// Bulk has the operations on many executions or dead letters.
 	Bulk() Bulk
 	// Reload reads the packs again and returns the changes. by is the caller.
 	Reload(ctx context.Context, by string) (ReloadReport, error)
@@ -124,7 +124,7 @@ type Backend interface {
 	Redact(action string, parameters json.RawMessage) json.RawMessage
 }
 
-// Bulk is the part of a Backend for operations on many executions.
+// Bulk is the part of a Backend for operations on many executions or dead letters.
 type Bulk interface {
 	// Preview counts what an operation would act on, and stores it as a preview. Of o it takes Kind, Filter or IDs, and By.
 	Preview(ctx context.Context, o store.Operation) (store.Operation, *bulk.Tally, error)

@@ -17,33 +17,36 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// BulkPreviewBody says what is to be done to which executions.
+// BulkPreviewBody says what is to be done to which executions or dead letters.
 type BulkPreviewBody struct {
-	Kind   string              `json:"kind" doc:"retry or cancel"`
-	Filter map[string][]string `json:"filter,omitempty" doc:"which executions: the parameters of GET /api/v1/executions without order, limit and cursor, each with its values"`
-	IDs    []string            `json:"ids,omitempty" doc:"or their ids, at most 1,000"`
+	Kind        string              `json:"kind" doc:"retry or cancel, of executions; requeue or discard, of dead letters"`
+	Filter      map[string][]string `json:"filter,omitempty" doc:"which ones: the parameters of GET /api/v1/executions, or of GET /api/v1/dead-letters, without order, limit and cursor, each with its values"`
+	IDs         []string            `json:"ids,omitempty" doc:"or the executions' ids, at most 1,000"`
+	DeadLetters []int64             `json:"dead_letters,omitempty" doc:"or the dead letters' numbers, at most 1,000"`
 }
 
 // BulkPreviewView is what an operation would act on.
 type BulkPreviewView struct {
 	Preview   messages.OperationID `json:"preview" doc:"names the preview, and the operation once it is confirmed"`
 	ExpiresAt time.Time            `json:"expires_at" doc:"when it can no longer be confirmed"`
-	SeqMax    int64                `json:"seq_max" doc:"the upper bound: what is submitted later is left alone"`
-	Count     int64                `json:"count" doc:"executions to act on"`
+	SeqMax    int64                `json:"seq_max" doc:"the upper bound: what comes later is left alone"`
+	Count     int64                `json:"count" doc:"executions or dead letters to act on"`
 	Matched   int64                `json:"matched" doc:"with those that are skipped"`
 	Exact     bool                 `json:"exact" doc:"false: there are more, and the counts are at least so large"`
 	By        BulkBy               `json:"by" doc:"count by what"`
-	Skipped   []BulkSkipped        `json:"skipped" doc:"executions that match and are left as they are"`
-	Examples  []form.ExecutionView `json:"examples" doc:"the 10 oldest ones, without parameters and results"`
+	Skipped   []BulkSkipped        `json:"skipped" doc:"those that match and are left as they are"`
+	Examples  []form.ExecutionView `json:"examples" doc:"the 10 oldest executions, without parameters and results"`
+	Letters   []BulkLetter         `json:"dead_letters,omitempty" doc:"the 10 oldest dead letters"`
 }
 
-// BulkBy counts executions by their status and their action, the largest counts first.
+// BulkBy counts executions by their status and their action, or dead letters by their reason and their action, the largest counts first.
 type BulkBy struct {
 	Status []bulk.Counted `json:"status"`
+	Reason []bulk.Counted `json:"reason,omitempty"`
 	Action []bulk.Counted `json:"action" doc:"up to 50 actions; the others are (other)"`
 }
 
-// BulkSkipped counts executions that are left as they are.
+// BulkSkipped counts what is left as it is.
 type BulkSkipped struct {
 	Why string `json:"why"`
 	N   int64  `json:"n"`
@@ -54,7 +57,7 @@ type BulkBody struct {
 	Preview      string `json:"preview"`
 	ConfirmCount *int64 `json:"confirm_count" doc:"the count of the preview"`
 	Reason       string `json:"reason,omitempty" doc:"why, for the journal; up to 512 bytes"`
-	Rate         int    `json:"rate,omitempty" doc:"executions a second, 1 to 1000; 200 where left out"`
+	Rate         int    `json:"rate,omitempty" doc:"executions or dead letters a second, 1 to 1000; 200 where left out"`
 }
 
 // BulkStarted is the answer to a confirmation.
@@ -62,18 +65,18 @@ type BulkStarted struct {
 	Operation messages.OperationID `json:"operation"`
 }
 
-// OperationView is an operation on many executions.
+// OperationView is an operation on many executions or dead letters.
 type OperationView struct {
 	ID        messages.OperationID     `json:"id"`
-	Kind      string                   `json:"kind" doc:"retry or cancel"`
+	Kind      string                   `json:"kind" doc:"retry, cancel, requeue or discard"`
 	Filter    map[string][]string      `json:"filter,omitempty"`
 	IDs       int                      `json:"ids,omitempty" doc:"how many ids were named instead of a filter"`
 	SeqMax    int64                    `json:"seq_max"`
-	Count     int64                    `json:"count" doc:"executions that the preview found to act on"`
+	Count     int64                    `json:"count" doc:"executions or dead letters that the preview found to act on"`
 	Exact     bool                     `json:"exact" doc:"of count"`
 	By        string                   `json:"by"`
 	Reason    string                   `json:"reason,omitempty"`
-	Rate      int                      `json:"rate" doc:"executions a second"`
+	Rate      int                      `json:"rate" doc:"how many a second"`
 	State     store.OperationState     `json:"state" doc:"running, stopping, stopped, done or failed"`
 	Problem   string                   `json:"problem,omitempty" doc:"why it failed"`
 	Done      int64                    `json:"done"`
@@ -98,13 +101,13 @@ func bulkRoutes() []*route {
 	const one = "/api/v1/operations/{id}"
 	return []*route{
 		{method: "POST", path: "/api/v1/bulk/preview", scope: ScopeOperate, group: "operations", bodyMax: bulkBodyMax,
-			summary: "What a retry or a cancel of many executions would act on. Nothing is changed before the preview is confirmed.",
+			summary: "What a retry or a cancel of many executions, or a requeue or a discard of many dead letters, would act on. Nothing is changed before the preview is confirmed.",
 			body:    BulkPreviewBody{}, result: BulkPreviewView{}, handle: (*server).previewBulk},
 		{method: "POST", path: "/api/v1/bulk", scope: ScopeOperate, group: "operations", bodyMax: bulkBodyMax, status: http.StatusAccepted,
 			summary: "Confirm a preview of one's own. An operation does the work. To confirm it again returns the same operation.",
 			body:    BulkBody{}, result: BulkStarted{}, handle: (*server).confirmBulk},
 		{method: "GET", path: "/api/v1/operations", scope: ScopeRead, group: "operations", params: []param{limitParam, cursorParam},
-			summary: "The operations on many executions, newest first.", result: OperationList{}, handle: (*server).operations},
+			summary: "The operations on many executions or dead letters, newest first.", result: OperationList{}, handle: (*server).operations},
 		{method: "GET", path: one, scope: ScopeRead, group: "operations",
 			summary: "One operation, and how far it is.", result: OperationView{}, handle: (*server).operation},
 		{method: "POST", reason: true, path: one + "/stop", scope: ScopeOperate, group: "operations",
@@ -117,28 +120,35 @@ func bulkParams() []param {
 	return slices.DeleteFunc(listParams(), func(p param) bool { return slices.Contains([]string{"order", "limit", "cursor"}, p.name) })
 }
 
-// BulkFilter reads the filter of an operation.
+// BulkFilter reads the filter of an operation on executions.
 func BulkFilter(values map[string][]string) (store.Filter, error) {
 	if bulk.Empty(values) {
 		return store.Filter{}, messages.Problemf(messages.CodeEmptyFilter,
 			"the filter is empty, and would be every execution; say which ones, such as {\"status\": [\"failed\"], \"pool\": [\"python\"]}")
 	}
-	params := bulkParams()
+	if err := checkBulkFilter(values, bulkParams()); err != nil {
+		return store.Filter{}, err
+	}
+	return filterOf(query{values})
+}
+
+// checkBulkFilter returns why values are no filter of a list's parameters, or nil.
+func checkBulkFilter(values map[string][]string, params []param) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		at := slices.IndexFunc(params, func(p param) bool { return p.name == name })
 		if at < 0 {
-			return store.Filter{}, invalid("filter: unknown parameter %q; it takes %s", clip(name), strings.Join(names(params), ", "))
+			return invalid("filter: unknown parameter %q; it takes %s", clip(name), strings.Join(names(params), ", "))
 		}
 		if len(values[name]) > 1 && !params[at].many {
-			return store.Filter{}, invalid("filter: %s has %d values; give one", name, len(values[name]))
+			return invalid("filter: %s has %d values; give one", name, len(values[name]))
 		}
 		for _, v := range values[name] {
 			if p := submit.CheckText("filter: "+name, v, cursorMax); p != nil {
-				return store.Filter{}, p
+				return p
 			}
 		}
 	}
-	return filterOf(query{values})
+	return nil
 }
 
 func names(params []param) []string {
@@ -156,26 +166,47 @@ func bulkOf(body *BulkPreviewBody) (o store.Operation, err error) {
 		return o, invalid("kind: %s", clip(err.Error()))
 	}
 	o.Kind = string(kind)
-	switch {
-	case len(body.IDs) > 0 && len(body.Filter) > 0:
-		return o, invalid("give filter or ids, not both")
-	case len(body.IDs) > store.OperationIDsMax:
-		return o, invalid("ids: %d, at most %d; use a filter", len(body.IDs), store.OperationIDsMax)
-	case len(body.IDs) > 0:
-		o.IDs, err = distinct(body.IDs)
+	if len(body.IDs)+len(body.DeadLetters) > 0 {
+		o.IDs, err = bulkItems(body, kind)
 		return o, err
 	}
-	if _, err = BulkFilter(body.Filter); err != nil {
+	filter := any(body.Filter)
+	if kind.Letters() {
+		_, err = letterFilterOf(body.Filter)
+		filter = letterValues{body.Filter}
+	} else {
+		_, err = BulkFilter(body.Filter)
+	}
+	if err != nil {
 		return o, err
 	}
-	if o.Filter, err = json.Marshal(body.Filter); err == nil && len(o.Filter) > store.OperationFilterMax {
+	if o.Filter, err = json.Marshal(filter); err == nil && len(o.Filter) > store.OperationFilterMax {
 		err = invalid("filter is %d bytes long; the limit is %d", len(o.Filter), store.OperationFilterMax)
 	}
 	return o, err
 }
 
+// bulkItems are what a preview's body names instead of a filter.
+func bulkItems(body *BulkPreviewBody, kind bulk.Kind) ([]store.OperationItem, error) {
+	field, n := "ids", len(body.IDs)
+	if kind.Letters() {
+		field, n = "dead_letters", len(body.DeadLetters)
+	}
+	switch {
+	case n < len(body.IDs)+len(body.DeadLetters):
+		return nil, invalid("a %s takes filter or %s, and no other ids", kind, field)
+	case len(body.Filter) > 0:
+		return nil, invalid("give filter or %s, not both", field)
+	case n > store.OperationIDsMax:
+		return nil, invalid("%s: %d, at most %d; use a filter", field, n, store.OperationIDsMax)
+	case kind.Letters():
+		return distinctLetters(body.DeadLetters)
+	}
+	return distinct(body.IDs)
+}
+
 // distinct reads ids, each once.
-func distinct(texts []string) (ids []messages.ExecutionID, err error) {
+func distinct(texts []string) (ids []store.OperationItem, err error) {
 	known := map[messages.ExecutionID]bool{}
 	for i, text := range texts {
 		id, err := messages.ParseExecutionID(text)
@@ -183,7 +214,7 @@ func distinct(texts []string) (ids []messages.ExecutionID, err error) {
 			return nil, invalid("ids: number %d, %q, is not an execution id", i+1, clip(text))
 		}
 		if !known[id] {
-			known[id], ids = true, append(ids, id)
+			known[id], ids = true, append(ids, store.ExecutionItem(id))
 		}
 	}
 	return ids, nil
@@ -205,8 +236,8 @@ func (s *server) previewBulk(c *call) error {
 	}
 	return writeJSON(c.w, http.StatusOK, &BulkPreviewView{
 		Preview: o.ID, ExpiresAt: o.ExpiresAt, SeqMax: o.SeqMax, Count: o.Count, Matched: tally.Matched, Exact: o.Exact,
-		By:      BulkBy{Status: tally.Statuses(), Action: bulk.Sorted(tally.Action)},
-		Skipped: skipped(tally.Skipped), Examples: viewAll(tally.Examples),
+		By:      BulkBy{Status: tally.Statuses(), Reason: bulk.Sorted(tally.Reason), Action: bulk.Sorted(tally.Action)},
+		Skipped: skipped(tally.Skipped), Examples: viewAll(tally.Examples), Letters: bulkLetters(tally.Letters),
 	})
 }
 
@@ -230,7 +261,7 @@ func (s *server) confirmBulk(c *call) error {
 	case body.ConfirmCount == nil:
 		return invalid("confirm_count is missing; send the count of the preview")
 	case body.Rate < 0 || body.Rate > bulk.RateMax:
-		return invalid("rate must be 1 to %d executions a second, got %d", bulk.RateMax, body.Rate)
+		return invalid("rate must be 1 to %d a second, got %d", bulk.RateMax, body.Rate)
 	}
 	if body.Rate == 0 {
 		body.Rate = bulk.RateDefault
@@ -314,14 +345,26 @@ func (s *server) stopOperation(c *call) error {
 	})
 }
 
+// filterValues are the parameters of an operation's filter; nil: it is of another version.
+func filterValues(o *store.Operation) (values map[string][]string) {
+	var letters letterValues
+	switch {
+	case bulk.Kind(o.Kind).Letters() && json.Unmarshal(o.Filter, &letters) == nil:
+		return letters.Values
+	case json.Unmarshal(o.Filter, &values) == nil:
+		return values
+	}
+	return nil
+}
+
 func viewOperation(o *store.Operation) OperationView {
 	v := OperationView{
 		ID: o.ID, Kind: o.Kind, IDs: len(o.IDs), SeqMax: o.SeqMax, Count: o.Count, Exact: o.Exact, By: o.By, Reason: o.Reason, Rate: o.Rate,
 		State: o.State, Problem: o.Problem, Done: o.Done, Skipped: o.Skipped, Failed: o.Failed, Skips: skipped(o.Skips), Failures: orEmpty(o.Failures),
 		StartedAt: o.StartedAt, EndedAt: o.EndedAt, Node: o.Incarnation,
 	}
-	if len(o.Filter) > 0 && json.Unmarshal(o.Filter, &v.Filter) != nil {
-		v.Filter = nil // of another version
+	if len(o.Filter) > 0 {
+		v.Filter = filterValues(o)
 	}
 	return v
 }

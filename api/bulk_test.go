@@ -28,7 +28,11 @@ type bulkBackend struct {
 func (b *bulkBackend) Preview(_ context.Context, o store.Operation) (store.Operation, *bulk.Tally, error) {
 	b.previewed = append(b.previewed, o)
 	tally := bulk.NewTally(bulk.Kind(o.Kind))
-	tally.Add(&messages.Execution{ID: messages.NewExecutionID(), Status: messages.Failed, Action: "a.b", Result: json.RawMessage(`"secret"`)})
+	if tally.Kind.Letters() {
+		tally.AddLetter(&bulk.Letter{ID: 7, Reason: "expired", Resolution: "failed", Execution: messages.NewExecutionID(), Status: messages.Failed, Action: "a.b"})
+	} else {
+		tally.Add(&messages.Execution{ID: messages.NewExecutionID(), Status: messages.Failed, Action: "a.b", Result: json.RawMessage(`"secret"`)})
+	}
 	tally.Skip(bulk.AlreadyRetried)
 	o.ID, o.Count, o.Exact, o.SeqMax = b.op.ID, tally.Count, true, 7
 	return o, tally, b.err
@@ -80,7 +84,7 @@ func TestABulkOperationIsPreviewedAndConfirmed(t *testing.T) {
 
 	id := messages.NewExecutionID()
 	read[BulkPreviewView](t, ask(t, h, "POST", previewPath, fmt.Sprintf(`{"kind":"cancel","ids":["%s","%s"]}`, id, id)), 200)
-	require.Equal(t, []messages.ExecutionID{id}, ops.previewed[1].IDs, "each once")
+	require.Equal(t, []store.OperationItem{store.ExecutionItem(id)}, ops.previewed[1].IDs, "each once")
 
 	started := read[BulkStarted](t, ask(t, h, "POST", bulkPath, fmt.Sprintf(`{"preview":"%s","confirm_count":1,"reason":"why not"}`, ops.op.ID)), 202)
 	require.Equal(t, ops.op.ID, started.Operation)
@@ -97,6 +101,48 @@ func TestABulkOperationIsPreviewedAndConfirmed(t *testing.T) {
 	require.Equal(t, store.OperationCursor{At: ops.op.CreatedAt, ID: ops.op.ID}, ops.after)
 	require.Equal(t, 200, ask(t, h, "POST", operationsPath+"/"+ops.op.ID.String()+"/stop", `{"reason":"enough"}`).Code)
 	require.Equal(t, []string{"local"}, ops.stopped)
+}
+
+// TestABulkOperationOnDeadLetters checks the preview of one, by filter and by numbers.
+func TestABulkOperationOnDeadLetters(t *testing.T) {
+	t.Parallel()
+	b, ops := newBackend(t), &bulkBackend{op: store.Operation{
+		ID: messages.NewOperationID(), Kind: "requeue", IDs: []store.OperationItem{store.LetterItem(9)}, Failed: 1,
+		Failures: []store.OperationFailure{{DeadLetter: 9, Error: "no"}},
+	}}
+	b.bulk = ops
+	h := New(Config{Backend: b})
+	made := read[BulkPreviewView](t, ask(t, h, "POST", previewPath, `{"kind":"requeue","filter":{"reason":["expired"],"from":["2030-01-31T08:00:00Z"]}}`), 200)
+	require.Equal(t, int64(1), made.Count)
+	require.Equal(t, BulkBy{Status: []bulk.Counted{}, Reason: []bulk.Counted{{Value: "expired", N: 1}}, Action: []bulk.Counted{{Value: "a.b", N: 1}}}, made.By)
+	require.Empty(t, made.Examples)
+	require.Equal(t, int64(7), made.Letters[0].ID)
+	require.JSONEq(t, `{"dead_letters":{"reason":["expired"],"from":["2030-01-31T08:00:00Z"]}}`, string(ops.previewed[0].Filter))
+	_, err := BulkFilter(filterValues(&store.Operation{Kind: "retry", Filter: ops.previewed[0].Filter}))
+	require.Error(t, err, "it is none of executions")
+	read[BulkPreviewView](t, ask(t, h, "POST", previewPath, `{"kind":"discard","dead_letters":[9,7,9]}`), 200)
+	require.Equal(t, []store.OperationItem{store.LetterItem(9), store.LetterItem(7)}, ops.previewed[1].IDs, "each once")
+	answer := ask(t, h, "GET", operationsPath+"/"+ops.op.ID.String(), "")
+	require.Equal(t, 1, read[OperationView](t, answer, 200).IDs)
+	stored := store.Operation{Kind: "requeue", Filter: ops.previewed[0].Filter}
+	require.Equal(t, map[string][]string{"reason": {"expired"}, "from": {"2030-01-31T08:00:00Z"}}, viewOperation(&stored).Filter)
+	require.Contains(t, answer.Body.String(), `"failures":[{"dead_letter":9,"error":"no"}]`)
+
+	asked := len(ops.previewed)
+	for body, why := range map[string]string{
+		`{"kind":"requeue","filter":{"status":["failed"]}}`:                       `unknown parameter "status"`,
+		`{"kind":"requeue","filter":{"reason":["a","b"]}}`:                        "reason has 2 values",
+		`{"kind":"requeue","filter":{"from":["yesterday"]}}`:                      "from must be a time",
+		`{"kind":"requeue","ids":["` + messages.NewExecutionID().String() + `"]}`: "takes filter or dead_letters",
+		`{"kind":"retry","dead_letters":[7]}`:                                     "takes filter or ids",
+		`{"kind":"discard","dead_letters":[0]}`:                                   "number 1, 0",
+		`{"kind":"discard","dead_letters":[7],"filter":{"reason":["x"]}}`:         "not both",
+		`{"kind":"discard","dead_letters":[` + strings.Repeat("7,", 1000) + `7]}`: "1001, at most 1000",
+	} {
+		refused(t, ask(t, h, "POST", previewPath, body), 400, messages.CodeInvalidRequest, why)
+	}
+	refused(t, ask(t, h, "POST", previewPath, `{"kind":"discard","filter":{"reason":[""]}}`), 422, messages.CodeEmptyFilter, "every dead letter")
+	require.Len(t, ops.previewed, asked)
 }
 
 // TestBulkAttacks sends what an attacker or a mistaken program sends. None of it may reach the backend.

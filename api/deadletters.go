@@ -20,13 +20,7 @@ const letterPage = 1000
 func deadLetterRoutes() []*route {
 	const one = "/api/v1/dead-letters/{id}"
 	return []*route{
-		{method: "GET", path: "/api/v1/dead-letters", scope: ScopeRead, group: "dead letters", params: []param{
-			{name: "from", kind: "string", help: "Only those of this time or later, as 2030-01-31T08:00:00Z."},
-			{name: "to", kind: "string", help: "Only those before this time."},
-			{name: "reason", kind: "string", help: "Only with this reason, such as expired."},
-			{name: "resolution", kind: "string", help: "Only with this resolution, such as requeued."},
-			{name: "worker", kind: "string", help: "Only of this worker's queue."},
-			{name: "action", kind: "string", help: "Only of this action."}, limitParam, cursorParam},
+		{method: "GET", path: "/api/v1/dead-letters", scope: ScopeRead, group: "dead letters", params: append(letterParams(), limitParam, cursorParam),
 			summary: "The dead letters, newest first, without their bodies.", result: DeadLetterList{}, handle: (*server).deadLetters},
 		{method: "GET", path: "/api/v1/dead-letters/stats", scope: ScopeRead, group: "dead letters",
 			params:  []param{{name: "hours", kind: "integer", help: "How far back to count, 1 to 720; 48 where left out."}},

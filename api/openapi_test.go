@@ -153,7 +153,7 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
 	require.Equal(t, []string{
-		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "CauseCount", "ChainView", "CordonView", "CountsView", "DeadLetter",
+		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkLetter", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "CauseCount", "ChainView", "CordonView", "CountsView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "DrainEstimate", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
 		"ExecutionList", "ExecutionView", "Explanation", "FacetCount", "Facets", "FailureCount", "Finding", "Findings", "Fleet", "FleetNode", "FleetPool", "HealthView", "JournalEntry", "JournalList", "Ledger", "LetterSearched", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputView", "Overview", "PoolDetail", "PoolList", "PoolOverview", "PoolQueue", "PoolView", "PriorityCount", "Rates",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "RunView", "SearchedView", "Series", "SeriesLine", "Session", "SessionDetail", "SessionList", "SessionView", "SessionWork", "SlotCount", "SlotFailure", "SlowerAction", "StatusCount",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -76,10 +77,10 @@ func (b *backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (s
 	if err == nil {
 		b.journal.operator(ctx, "requeue", letterName(id), by)
 	}
-	if err != nil || letter.Resolution == requeued {
+	if err != nil || letter.Resolution == bulk.Requeued {
 		return made, err
 	}
-	return made, b.store.ResolveDeadLetter(ctx, id, requeued)
+	return made, b.store.ResolveDeadLetter(ctx, id, bulk.Requeued)
 }
 
 // letterName names a dead letter in the journal.
@@ -87,7 +88,7 @@ func letterName(id int64) string { return "dead letter " + strconv.FormatInt(id,
 
 // DiscardDeadLetter implements api.Backend.
 func (b *backend) DiscardDeadLetter(ctx context.Context, id int64, by string) (store.DeadLetter, error) {
-	if err := b.store.ResolveDeadLetter(ctx, id, discarded); err != nil {
+	if err := b.store.ResolveDeadLetter(ctx, id, bulk.Discarded); err != nil {
 		return store.DeadLetter{}, found("dead letter", id, err)
 	}
 	b.logger.Info("dead letter is discarded by an operator", "dead_letter", id, "by", by)
@@ -95,12 +96,6 @@ func (b *backend) DiscardDeadLetter(ctx context.Context, id int64, by string) (s
 	letter, err := b.store.GetDeadLetter(ctx, id)
 	return letter, found("dead letter", id, err)
 }
-
-// discarded is DeadLetter.Resolution once a person has dropped it.
-const discarded = "discarded"
-
-// requeued is DeadLetter.Resolution once a person has had the execution submitted again.
-const requeued = "requeued"
 
 // notRequeueable is why a dead letter cannot be submitted again, and what to do instead; empty: it can.
 func notRequeueable(d *store.DeadLetter) string {

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// operations previews and starts operations on many executions, and works on those that this node holds.
+// operations previews and starts operations on many executions or dead letters, and works on those that this node holds.
 type operations struct {
 	*base
 	operator *operate.Operator
@@ -44,14 +44,11 @@ const (
 
 // Preview implements api.Bulk.
 func (o *operations) Preview(ctx context.Context, op store.Operation) (store.Operation, *bulk.Tally, error) {
-	newest, err := o.store.List(ctx, store.Filter{Limit: 1})
+	newest, err := o.newest(ctx, bulk.Kind(op.Kind))
 	if err != nil {
 		return op, nil, err
 	}
-	op.ID = messages.NewOperationID()
-	if len(newest.Executions) > 0 {
-		op.SeqMax = newest.Executions[0].Seq
-	}
+	op.ID, op.SeqMax = messages.NewOperationID(), newest
 	tally, exact, err := o.count(ctx, &op)
 	if err != nil {
 		return op, nil, err
@@ -61,7 +58,23 @@ func (o *operations) Preview(ctx context.Context, op store.Operation) (store.Ope
 	return op, tally, err
 }
 
-// count reads what matches an operation, up to bulk.CountMax executions and previewTime. Exact is whether that was all.
+// newest is the seq of the newest execution, or the number of the newest dead letter; 0: there is none.
+func (o *operations) newest(ctx context.Context, kind bulk.Kind) (int64, error) {
+	if kind.Letters() {
+		page, err := o.store.ListDeadLetters(ctx, 0, 1)
+		if err != nil || len(page) == 0 {
+			return 0, err
+		}
+		return page[0].ID, nil
+	}
+	page, err := o.store.List(ctx, store.Filter{Limit: 1})
+	if err != nil || len(page.Executions) == 0 {
+		return 0, err
+	}
+	return page.Executions[0].Seq, nil
+}
+
+// count reads what matches an operation, up to bulk.CountMax of them and previewTime. Exact is whether that was all.
 func (o *operations) count(ctx context.Context, op *store.Operation) (tally *bulk.Tally, exact bool, err error) {
 	select {
 	case o.counting <- struct{}{}:
@@ -70,6 +83,10 @@ func (o *operations) count(ctx context.Context, op *store.Operation) (tally *bul
 		return nil, false, messages.Problemf(messages.CodeTooManyRequests, "the node counts what other operations would act on; try again")
 	}
 	tally = bulk.NewTally(bulk.Kind(op.Kind))
+	if tally.Kind.Letters() {
+		exact, err = o.countLetters(ctx, op, tally)
+		return tally, exact, err
+	}
 	if len(op.IDs) > 0 {
 		found, errs := o.find(ctx, op.IDs)
 		for i := range found {
@@ -117,10 +134,10 @@ func walkOf(op *store.Operation, limit int) (f store.Filter, err error) {
 }
 
 // find reads executions, and returns the error of each. Those that the store does not have are zero.
-func (o *operations) find(ctx context.Context, ids []messages.ExecutionID) (found []messages.Execution, errs []error) {
+func (o *operations) find(ctx context.Context, ids []store.OperationItem) (found []messages.Execution, errs []error) {
 	found, errs = make([]messages.Execution, len(ids)), make([]error, len(ids))
 	abreast(len(ids), func(i int) {
-		e, err := o.store.Get(ctx, ids[i])
+		e, err := o.store.Get(ctx, ids[i].Execution())
 		if err == nil {
 			e.Parameters, e.Result = nil, nil
 			found[i] = e
@@ -169,7 +186,7 @@ func (o *operations) Confirm(ctx context.Context, id messages.OperationID, c api
 		return op, err
 	}
 	if op.Exact && bulk.Grown(op.Count, tally.Count) {
-		p := messages.Problemf(messages.CodeCountChanged, "the preview has counted %d executions, and now there are %d; preview again", op.Count, tally.Count)
+		p := messages.Problemf(messages.CodeCountChanged, "the preview has counted %d, and now there are %d; preview again", op.Count, tally.Count)
 		p.Details = map[string]any{"previewed": op.Count, "now": tally.Count}
 		return op, p
 	}

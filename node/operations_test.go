@@ -61,6 +61,13 @@ func (k *kit) previews(kind bulk.Kind, filter string) (store.Operation, *bulk.Ta
 	return op, tally
 }
 
+func items(ids []messages.ExecutionID) (list []store.OperationItem) {
+	for _, id := range ids {
+		list = append(list, store.ExecutionItem(id))
+	}
+	return list
+}
+
 func confirmation(op *store.Operation) api.Confirmation {
 	return api.Confirmation{Count: op.Count, Reason: "the partner was down", Rate: bulk.RateDefault, By: op.By}
 }
@@ -140,7 +147,7 @@ func TestManyAreCancelled(t *testing.T) {
 		require.Equal(t, messages.Cancelled, k.await(id).Status)
 	}
 	unknown := messages.NewExecutionID()
-	named, tally, err := k.Bulk().Preview(t.Context(), store.Operation{Kind: string(bulk.Cancel), IDs: append(more, ids[0], unknown), By: "ann"})
+	named, tally, err := k.Bulk().Preview(t.Context(), store.Operation{Kind: string(bulk.Cancel), IDs: items(append(more, ids[0], unknown)), By: "ann"})
 	require.NoError(t, err)
 	require.Equal(t, int64(3), named.Count)
 	require.Equal(t, map[bulk.Why]int64{bulk.Ended: 1, bulk.Unknown: 1}, tally.Skipped)

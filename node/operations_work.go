@@ -102,10 +102,13 @@ func (o *operations) step(ctx context.Context, op *store.Operation) error {
 	return o.act(ctx, op, false)
 }
 
-// plan moves the cursor past what is looked at, counts what is left as it is, and puts up to n executions into Pending. More is whether
+// plan moves the cursor past what is looked at, counts what is left as it is, and puts up to n items into Pending. More is whether
 // something may follow.
 func (o *operations) plan(ctx context.Context, op *store.Operation, n int) (more bool, err error) {
-	if len(op.IDs) > 0 {
+	switch letters := bulk.Kind(op.Kind).Letters(); {
+	case letters:
+		return o.planLetters(ctx, op, n)
+	case len(op.IDs) > 0:
 		return o.planIDs(ctx, op, n)
 	}
 	f, err := walkOf(op, min(max(n, planPageMin), bulk.StepMax))
@@ -123,7 +126,7 @@ func (o *operations) plan(ctx context.Context, op *store.Operation, n int) (more
 			if op.Cursor = e.Seq; !judged(op, e) {
 				continue
 			}
-			if op.Pending = append(op.Pending, e.ID); len(op.Pending) == n {
+			if op.Pending = append(op.Pending, store.ExecutionItem(e.ID)); len(op.Pending) == n {
 				return true, nil
 			}
 		}
@@ -152,7 +155,7 @@ func (o *operations) planIDs(ctx context.Context, op *store.Operation, n int) (m
 		case e.ID.IsZero():
 			skip(op, bulk.Unknown)
 		case judged(op, e):
-			op.Pending = append(op.Pending, e.ID)
+			op.Pending = append(op.Pending, op.IDs[from+i])
 		}
 	}
 	op.Cursor = int64(to)
@@ -176,31 +179,27 @@ func skip(op *store.Operation, why bulk.Why) {
 	op.Skips[string(why)]++
 }
 
-// fail counts an execution that could not be changed. The first ones are kept.
-func fail(op *store.Operation, id messages.ExecutionID, err error) {
+// fail counts what could not be changed. The first ones are kept.
+func fail(op *store.Operation, item store.OperationItem, err error) {
 	op.Failed++
 	if len(op.Failures) < store.OperationFailuresMax {
-		op.Failures = append(op.Failures, store.OperationFailure{Execution: id, Error: clipText(err.Error(), store.OperationTextMax)})
+		op.Failures = append(op.Failures, store.OperationFailure{
+			Execution: item.Execution(), DeadLetter: item.Letter(), Error: clipText(err.Error(), store.OperationTextMax),
+		})
 	}
 }
 
-// fate is what became of one execution: left for a reason, failed, or changed.
+// fate is what became of one execution or dead letter: left for a reason, failed, or changed.
 type fate struct {
 	why bulk.Why
 	err error
 }
 
-// act changes the pending executions and saves what became of them. Again is whether somebody may have done so before. After an error
+// act changes what is pending and saves what became of it. Again is whether somebody may have done so before. After an error
 // that may pass, they stay pending for the next round.
 func (o *operations) act(ctx context.Context, op *store.Operation, again bool) error {
 	fates := make([]fate, len(op.Pending))
-	var err error
-	if bulk.Kind(op.Kind) == bulk.Cancel {
-		err = o.cancel(ctx, op, fates, again)
-	} else {
-		err = o.retry(ctx, op, fates)
-	}
-	if err != nil {
+	if err := o.change(ctx, op, fates, again); err != nil {
 		return err
 	}
 	for i, f := range fates {
@@ -214,8 +213,21 @@ func (o *operations) act(ctx context.Context, op *store.Operation, again bool) e
 		}
 	}
 	op.Pending = nil
-	_, err = o.store.SaveOperation(ctx, op)
+	_, err := o.store.SaveOperation(ctx, op)
 	return err
+}
+
+// change changes what is pending, and says what became of each.
+func (o *operations) change(ctx context.Context, op *store.Operation, fates []fate, again bool) error {
+	switch bulk.Kind(op.Kind) {
+	case bulk.Cancel:
+		return o.cancel(ctx, op, fates, again)
+	case bulk.Requeue:
+		return o.requeue(ctx, op, fates, again)
+	case bulk.Discard:
+		return o.discard(ctx, op, fates, again)
+	}
+	return o.retry(ctx, op, fates)
 }
 
 // passes reports whether an error is of the store as a whole, so that the step is done again.
@@ -226,8 +238,13 @@ func passes(err error) bool {
 
 // retry retries the pending executions. A retry that the operation made before is found by its idempotency key.
 func (o *operations) retry(ctx context.Context, op *store.Operation, fates []fate) error {
+	return o.retryEach(fates, func(i int) (store.Submitted, fate) { return o.retryOne(ctx, op, op.Pending[i].Execution()) })
+}
+
+// retryEach retries several at a time, and tells of those that were stored. The error is one that may pass.
+func (o *operations) retryEach(fates []fate, one func(i int) (store.Submitted, fate)) error {
 	made := make([]store.Submitted, len(fates))
-	abreast(len(fates), func(i int) { made[i], fates[i] = o.retryOne(ctx, op, op.Pending[i]) })
+	abreast(len(fates), func(i int) { made[i], fates[i] = one(i) })
 	stored := slices.DeleteFunc(made, func(s store.Submitted) bool { return s.Existing || s.Execution.ID.IsZero() })
 	o.retries.entered(stored, true)
 	if i := slices.IndexFunc(fates, func(f fate) bool { return passes(f.err) }); i >= 0 {

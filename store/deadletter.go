@@ -33,6 +33,13 @@ func (f *DeadLetterFilter) Match(d *DeadLetter) bool {
 		(f.Resolution == "" || f.Resolution == d.Resolution) && (f.Worker == "" || f.Worker == d.Worker) && (f.Action == "" || f.Action == d.Action)
 }
 
+// Letter is a dead letter, without its headers and body, and the state of the execution that it names.
+type Letter struct {
+	DeadLetter
+	Status    messages.Status // zero: the store does not have the execution
+	RetriedAs messages.ExecutionID
+}
+
 // CutBody returns the record with a body of at most DeadLetterBodyMax bytes and notes the whole size and hash. A record
 // that was cut before does not change. The record shares no memory with the original body, so that can be freed.
 func CutBody(d DeadLetter) DeadLetter {

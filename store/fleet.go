@@ -306,5 +306,12 @@ type DeadLetters interface {
 	GetDeadLetter(ctx context.Context, id int64) (DeadLetter, error)
 	// ResolveDeadLetter records what a person did with it: requeued or discarded.
 	ResolveDeadLetter(ctx context.Context, id int64, resolution string) error
+	// WalkDeadLetters returns dead letters above one number and up to another, oldest first.
+	WalkDeadLetters(ctx context.Context, after, last int64, limit int) ([]Letter, error)
+	// FindDeadLetters returns those of some numbers, at most OperationIDsMax, in no order. Unknown ones are left out.
+	FindDeadLetters(ctx context.Context, ids []int64) ([]Letter, error)
+	// ResolveDeadLetters records what a person did with several, at most OperationIDsMax, and returns the numbers of those that changed.
+	// Unknown ones, and those that have one of the resolutions of unless, do not change.
+	ResolveDeadLetters(ctx context.Context, ids []int64, resolution string, unless ...string) ([]int64, error)
 	DeadLetterStats(ctx context.Context, since time.Time) ([]DeadLetterCount, error)
 }

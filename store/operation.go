@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Operations is the part of the store that holds operations on many executions: what was previewed and confirmed, who works on it and
+// Operations is the part of the store that holds operations on many executions or dead letters: what was previewed and confirmed, who works on it and
 // how far it is. One node works on an operation at a time. When it dies, another one goes on from the saved progress.
 type Operations interface {
 	// AddOperation stores a preview, which ends after the given time unless it is started, and returns it as stored. A caller has at
@@ -39,8 +40,8 @@ const (
 	PreviewsMax          = 20   // previews of one caller
 	OperationsMax        = 32   // operations that have not ended
 	OperationsKept       = 1000 // ended operations
-	OperationIDsMax      = 1000 // executions that an operation names
-	OperationPendingMax  = 500  // executions in one step
+	OperationIDsMax      = 1000 // executions or dead letters that an operation names
+	OperationPendingMax  = 500  // those of one step
 	OperationFailuresMax = 100  // failures that are kept with their reasons
 	OperationFilterMax   = 16 << 10
 	OperationTextMax     = 512 // bytes of each text
@@ -64,21 +65,22 @@ func (s OperationState) Ended() bool {
 	return s == OperationStopped || s == OperationDone || s == OperationFailed
 }
 
-// Operation is one operation on many executions.
+// Operation is one operation on many executions, or on many dead letters, as its kind says.
 type Operation struct {
 	ID   messages.OperationID
 	Kind string
-	// Filter, JSON, says which executions it is for, or IDs names them. SeqMax is the upper bound: later executions are left alone.
+	// Filter, JSON, says which ones it is for, or IDs names them. SeqMax is the upper bound, the seq of an execution or the number of a
+	// dead letter: later ones are left alone.
 	Filter json.RawMessage
-	IDs    []messages.ExecutionID
+	IDs    []OperationItem
 	SeqMax int64
 
-	Count int64 // executions that the preview found to act on
+	Count int64 // that the preview found to act on
 	Exact bool  // of Count; otherwise there are more
 
 	By     string
 	Reason string
-	Rate   int // executions a second
+	Rate   int // how many a second
 	State  OperationState
 
 	CreatedAt time.Time
@@ -91,19 +93,49 @@ type Operation struct {
 	Failures              []OperationFailure
 	Problem               string // why it could not go on
 
-	// Cursor is the last position that was looked at: a seq of the filter, or how many of IDs. Pending are those of them that are being
-	// worked on: saved before, so that after a crash they are done again, which is harmless, and counted once.
+	// Cursor is the last position that was looked at: a seq or number of the filter, or how many of IDs. Pending are those of them that
+	// are being worked on: saved before, so that after a crash they are done again, which is harmless, and counted once.
 	Cursor  int64
-	Pending []messages.ExecutionID
+	Pending []OperationItem
 
 	Incarnation messages.Incarnation // who works on it; zero: nobody
 	Epoch       int64                // counts how often it was taken
 }
 
-// OperationFailure is why an execution was not changed.
+// OperationItem is what an operation acts on: an execution by its id, or a dead letter by its number. No execution's id begins with
+// eight bytes of zero.
+type OperationItem [16]byte
+
+// ExecutionItem is an execution.
+func ExecutionItem(id messages.ExecutionID) OperationItem { return OperationItem(id) }
+
+// LetterItem is a dead letter.
+func LetterItem(number int64) (i OperationItem) {
+	binary.BigEndian.PutUint64(i[8:], uint64(number))
+	return i
+}
+
+// Execution is the execution's id; zero where it is none.
+func (i OperationItem) Execution() messages.ExecutionID {
+	if i.Letter() != 0 {
+		return messages.ExecutionID{}
+	}
+	return messages.ExecutionID(i)
+}
+
+// Letter is the dead letter's number; 0 where it is none.
+func (i OperationItem) Letter() int64 {
+	if binary.BigEndian.Uint64(i[:8]) != 0 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(i[8:]))
+}
+
+// OperationFailure is why an execution or a dead letter was not changed.
 type OperationFailure struct {
-	Execution messages.ExecutionID `json:"execution"`
-	Error     string               `json:"error"`
+	Execution  messages.ExecutionID `json:"execution,omitzero"`
+	DeadLetter int64                `json:"dead_letter,omitempty"`
+	Error      string               `json:"error"`
 }
 
 // OperationCursor is a position in the list of operations: that of one of them.
@@ -140,8 +172,8 @@ func CheckOperation(o *Operation) error {
 	return nil
 }
 
-// JoinIDs returns ids as the bytes that adapters store; nil for none.
-func JoinIDs(ids []messages.ExecutionID) []byte {
+// JoinIDs returns items as the bytes that adapters store; nil for none.
+func JoinIDs(ids []OperationItem) []byte {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -153,11 +185,11 @@ func JoinIDs(ids []messages.ExecutionID) []byte {
 }
 
 // SplitIDs is the inverse of JoinIDs.
-func SplitIDs(b []byte) []messages.ExecutionID {
+func SplitIDs(b []byte) []OperationItem {
 	if len(b) < 16 {
 		return nil
 	}
-	ids := make([]messages.ExecutionID, len(b)/16)
+	ids := make([]OperationItem, len(b)/16)
 	for i := range ids {
 		copy(ids[i][:], b[i*16:])
 	}

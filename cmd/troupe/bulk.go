@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// many has the verbs for operations on many executions.
+// many has the verbs for operations on many executions or dead letters.
 type many struct{ *app }
 
 // bulkFlags are the flags of an operation, beside its filter.
@@ -29,55 +29,99 @@ type bulkFlags struct {
 }
 
 func (m many) command() *cobra.Command {
-	cmd := &cobra.Command{Use: "bulk", Short: "Retry or cancel many executions, after a preview",
+	cmd := &cobra.Command{Use: "bulk", Short: "Retry or cancel many executions, or requeue or discard many dead letters, after a preview",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("bulk knows no verb %q; it has retry and cancel", args[0])
+				return usagef("bulk knows no verb %q; it has retry, cancel, requeue and discard", args[0])
 			}
-			return usagef("bulk needs a verb: retry or cancel")
+			return usagef("bulk needs a verb: retry, cancel, requeue or discard")
 		}}
 	cmd.AddCommand(
-		m.verb(bulk.Retry, "Retry many ended executions", "  troupe bulk retry --status failed --pool python --since 1h\n  troupe bulk retry --status failed --error timeout --yes --reason \"the partner is back\""),
-		m.verb(bulk.Cancel, "Cancel many executions", "  troupe bulk cancel --action shop.import --dry-run\n  troupe bulk cancel --status requested --label batch=7 --yes"))
+		m.executions(bulk.Retry, "Retry many ended executions", "  troupe bulk retry --status failed --pool python --since 1h\n  troupe bulk retry --status failed --error timeout --yes --reason \"the partner is back\""),
+		m.executions(bulk.Cancel, "Cancel many executions", "  troupe bulk cancel --action shop.import --dry-run\n  troupe bulk cancel --status requested --label batch=7 --yes"),
+		m.letters(bulk.Requeue, "Submit the executions of many dead letters again", "  troupe bulk requeue --letter-reason expired --since 1h\n  troupe bulk requeue 71 72 75 --yes --reason \"the queue is back\""),
+		m.letters(bulk.Discard, "Mark many dead letters as handled", "  troupe bulk discard --resolution stale --dry-run\n  troupe bulk discard --action shop.import --until 24h --yes"))
 	return cmd
 }
 
-func (m many) verb(kind bulk.Kind, short, example string) *cobra.Command {
-	flags, wants := &bulkFlags{kind: kind}, newWanted()
+// executions is a verb for many executions.
+func (m many) executions(kind bulk.Kind, short, example string) *cobra.Command {
+	wants := newWanted()
+	cmd := m.verb(kind, string(kind), short, example, func(ctx context.Context, c *client.Client, _ []string) (body api.BulkPreviewBody, err error) {
+		query, _, err := wants.query(ctx, c)
+		if err == nil && bulk.Empty(query) {
+			err = usagef("bulk %s: say which executions, such as --status failed --pool python; without a filter it would be all of them", kind)
+		}
+		return api.BulkPreviewBody{Filter: query}, err
+	})
+	cmd.Args = exactly()
+	wants.flags(cmd.Flags())
+	return cmd
+}
+
+// letters is a verb for many dead letters.
+func (m many) letters(kind bulk.Kind, short, example string) *cobra.Command {
+	wants := newWantedLetters()
+	cmd := m.verb(kind, string(kind)+" [ID...]", short, example, func(ctx context.Context, c *client.Client, args []string) (body api.BulkPreviewBody, err error) {
+		query, _, err := wants.query(ctx, c)
+		if err != nil {
+			return body, err
+		}
+		for _, arg := range args {
+			id, err := strconv.ParseInt(arg, 10, 64)
+			if err != nil || id < 1 {
+				return body, usagef("bulk %s: %q is not the number of a dead letter; `troupe dead-letters` lists them", kind, arg)
+			}
+			body.DeadLetters = append(body.DeadLetters, id)
+		}
+		switch {
+		case len(args) > 0 && !bulk.Empty(query):
+			err = usagef("bulk %s: give dead letters or a filter, not both", kind)
+		case len(args) == 0 && bulk.Empty(query):
+			err = usagef("bulk %s: say which dead letters, by their numbers or such as --letter-reason expired; without a filter it would be all of them", kind)
+		case len(args) == 0:
+			body.Filter = query
+		}
+		return body, err
+	})
+	wants.flags(cmd.Flags(), "letter-reason")
+	return cmd
+}
+
+// verb is a verb of bulk. Which says what it is about.
+func (m many) verb(kind bulk.Kind, use, short, example string, which func(context.Context, *client.Client, []string) (api.BulkPreviewBody, error)) *cobra.Command {
+	flags := &bulkFlags{kind: kind}
 	cmd := &cobra.Command{
-		Use: string(kind), Short: short, Args: exactly(), Example: example,
+		Use: use, Short: short, Example: example,
 		Long: short + ". The preview shows how many match the filter, and which are skipped. Once it is confirmed, an operation on the nodes does the\n" +
-			"work. It acts on what was there at the preview, and leaves alone what is submitted later. The verb shows the progress. Ctrl-C ends the\n" +
+			"work. It acts on what was there at the preview, and leaves alone what comes later. The verb shows the progress. Ctrl-C ends the\n" +
 			"verb, and not the operation: `troupe operation ID --stop` stops that.",
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.dryRun, "dry-run", false, "show the preview, and change nothing")
 	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask; without a terminal it is needed")
-	f.IntVar(&flags.rate, "rate", bulk.RateDefault, fmt.Sprintf("executions a second, 1 to %d", bulk.RateMax))
-	wants.flags(f)
-	cmd.RunE = m.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	f.IntVar(&flags.rate, "rate", bulk.RateDefault, fmt.Sprintf("how many a second, 1 to %d", bulk.RateMax))
+	cmd.RunE = m.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if flags.rate < 1 || flags.rate > bulk.RateMax {
 			return usagef("--rate must be 1 to %d, got %d", bulk.RateMax, flags.rate)
 		}
 		if !flags.dryRun && !flags.yes && !m.keyboard {
 			return usagef("bulk %s: standard input is no terminal, so nobody can be asked; give --yes, or --dry-run", kind)
 		}
-		query, _, err := wants.query(ctx, c)
+		body, err := which(ctx, c, args)
 		if err != nil {
 			return err
 		}
-		if bulk.Empty(query) {
-			return usagef("bulk %s: say which executions, such as --status failed --pool python; without a filter it would be all of them", kind)
-		}
-		return m.run(ctx, c, flags, query)
+		body.Kind = string(kind)
+		return m.run(ctx, c, flags, body)
 	})
 	return m.reasoned(cmd)
 }
 
 // run previews, asks, starts, and follows to the end.
-func (m many) run(ctx context.Context, c *client.Client, flags *bulkFlags, filter url.Values) error {
+func (m many) run(ctx context.Context, c *client.Client, flags *bulkFlags, which api.BulkPreviewBody) error {
 	var p api.BulkPreviewView
-	if err := c.Post(ctx, "/api/v1/bulk/preview", api.BulkPreviewBody{Kind: string(flags.kind), Filter: filter}, &p); err != nil {
+	if err := c.Post(ctx, "/api/v1/bulk/preview", which, &p); err != nil {
 		return err
 	}
 	if flags.dryRun && m.output == "json" {
@@ -91,7 +135,7 @@ func (m many) run(ctx context.Context, c *client.Client, flags *bulkFlags, filte
 	if flags.dryRun || p.Count == 0 {
 		return nil
 	}
-	if text, want := question(&p, flags.kind, filter); !flags.yes && !m.asks(ctx, text, want) {
+	if text, want := question(&p, flags.kind, which.Filter); !flags.yes && !m.asks(ctx, text, want) {
 		return usagef("bulk %s: not confirmed; nothing was changed", flags.kind)
 	}
 	var started api.BulkStarted
@@ -106,19 +150,22 @@ func (m many) run(ctx context.Context, c *client.Client, flags *bulkFlags, filte
 }
 
 func (m many) showPreview(p *api.BulkPreviewView, kind bulk.Kind) error {
-	atLeast := ""
+	atLeast, what := "", "executions"
 	if !p.Exact {
 		atLeast = "at least "
 	}
-	fmt.Fprintf(m.out, "%s %s%d of %d executions that match\n", kind, atLeast, p.Count, p.Matched)
+	if kind.Letters() {
+		what = "dead letters"
+	}
+	fmt.Fprintf(m.out, "%s %s%d of %d %s that match\n", kind, atLeast, p.Count, p.Matched, what)
 	var rows [][]string
-	for what, counts := range map[string][]bulk.Counted{"1status": p.By.Status, "2action": p.By.Action} {
+	for what, counts := range map[string][]bulk.Counted{"1status": p.By.Status, "2reason": p.By.Reason, "3action": p.By.Action} {
 		for _, n := range counts {
 			rows = append(rows, []string{what, n.Value, strconv.FormatInt(n.N, 10)})
 		}
 	}
 	for _, s := range p.Skipped {
-		rows = append(rows, []string{"3skipped", s.Why, strconv.FormatInt(s.N, 10)})
+		rows = append(rows, []string{"4skipped", s.Why, strconv.FormatInt(s.N, 10)})
 	}
 	slices.SortStableFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	for _, row := range rows {
@@ -129,12 +176,24 @@ func (m many) showPreview(p *api.BulkPreviewView, kind bulk.Kind) error {
 			return err
 		}
 	}
-	if len(p.Examples) == 0 {
-		return nil
+	return m.showExamples(p)
+}
+
+func (m many) showExamples(p *api.BulkPreviewView) error {
+	var examples [][]string
+	for i := range p.Letters {
+		l := &p.Letters[i]
+		examples = append(examples, []string{strconv.FormatInt(l.ID, 10), l.Reason, l.Action, idText(l.Execution), clock(l.At)})
 	}
-	examples := make([][]string, len(p.Examples))
-	for i, e := range p.Examples {
-		examples[i] = []string{e.ID.String(), e.Status.String(), e.ActionRef, clock(e.RequestedAt)}
+	if len(examples) > 0 {
+		return m.printTable([]string{"OLDEST", "REASON", "ACTION", "EXECUTION", "AT"}, examples)
+	}
+	for i := range p.Examples {
+		e := &p.Examples[i]
+		examples = append(examples, []string{e.ID.String(), e.Status.String(), e.ActionRef, clock(e.RequestedAt)})
+	}
+	if len(examples) == 0 {
+		return nil
 	}
 	return m.printTable([]string{"OLDEST", "STATUS", "ACTION", "REQUESTED"}, examples)
 }
@@ -143,10 +202,10 @@ func (m many) showPreview(p *api.BulkPreviewView, kind bulk.Kind) error {
 const typedAbove = 100
 
 // question is what to ask before an operation starts, and the answer that confirms it.
-func question(p *api.BulkPreviewView, kind bulk.Kind, filter url.Values) (text, want string) {
+func question(p *api.BulkPreviewView, kind bulk.Kind, filter map[string][]string) (text, want string) {
 	switch {
 	case !p.Exact:
-		want, _ = url.QueryUnescape(filter.Encode())
+		want, _ = url.QueryUnescape(url.Values(filter).Encode())
 		return fmt.Sprintf("There are more than were counted. Type the filter, %s, to %s them: ", visible(want), kind), want
 	case p.Count > typedAbove:
 		want = strconv.FormatInt(p.Count, 10)
@@ -228,7 +287,7 @@ func (m many) ended(v api.OperationView, now time.Time) error {
 func (m many) operations() *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
-		Use: "operations", Short: "List the operations on many executions, newest first", Args: exactly(),
+		Use: "operations", Short: "List the operations on many executions or dead letters, newest first", Args: exactly(),
 		RunE: m.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.OperationList
 			if err := c.Get(ctx, fmt.Sprintf("/api/v1/operations?limit=%d", limit), &v); err != nil {
@@ -304,9 +363,17 @@ func (m many) showOne(v api.OperationView, now time.Time) error {
 	if len(v.Failures) > 0 {
 		rows := make([][]string, len(v.Failures))
 		for i, f := range v.Failures {
-			rows[i] = []string{f.Execution.String(), f.Error}
+			rows[i] = []string{failedID(&f), f.Error}
 		}
 		return m.printTable([]string{"FAILED", "ERROR"}, rows)
 	}
 	return nil
+}
+
+// failedID is the id of what could not be changed.
+func failedID(f *store.OperationFailure) string {
+	if f.DeadLetter > 0 {
+		return strconv.FormatInt(f.DeadLetter, 10)
+	}
+	return f.Execution.String()
 }

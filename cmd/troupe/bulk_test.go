@@ -30,6 +30,7 @@ type bulkNode struct {
 	previews []api.BulkPreviewBody
 	confirms []api.BulkBody
 	looked   chan struct{} // is told of a look, where set
+	letters  []api.BulkLetter
 }
 
 func newBulkNode(t *testing.T, count int64) *bulkNode {
@@ -42,7 +43,7 @@ func newBulkNode(t *testing.T, count int64) *bulkNode {
 		var body api.BulkPreviewBody
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		n.previews = append(n.previews, body)
-		answer(w, api.BulkPreviewView{Preview: id, Count: n.count, Matched: n.count + 2, Exact: n.exact, Skipped: []api.BulkSkipped{{Why: "already_retried", N: 2}}})
+		answer(w, api.BulkPreviewView{Preview: id, Count: n.count, Matched: n.count + 2, Exact: n.exact, Letters: n.letters, Skipped: []api.BulkSkipped{{Why: "already_retried", N: 2}}})
 	})
 	mux.HandleFunc("POST /api/v1/bulk", func(w http.ResponseWriter, r *http.Request) {
 		var body api.BulkBody
@@ -141,6 +142,36 @@ func TestBulkWithoutAKeyboard(t *testing.T) {
 	r = call(t, "", environ, "bulk", "retry", "--pool", "p", "--yes")
 	require.Zero(t, r.code, "there is nothing to do")
 	require.Len(t, n.confirms, 2)
+}
+
+func TestBulkOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	n := newBulkNode(t, 3)
+	environ := []string{"TROUPE_SERVER=" + n.URL}
+	r := call(t, "", environ, "bulk", "requeue", "--letter-reason", "expired", "--action", "a.b", "--until", "2030-01-31T08:00:00Z", "--yes", "--reason", "the queue is back")
+	require.Zero(t, r.code, r.err)
+	require.Contains(t, r.out, "requeue 3 of 5 dead letters that match")
+	require.Equal(t, api.BulkPreviewBody{Kind: "requeue", Filter: map[string][]string{"reason": {"expired"}, "action": {"a.b"}, "to": {"2030-01-31T08:00:00Z"}}}, n.previews[0])
+	require.Equal(t, "the queue is back", n.confirms[0].Reason)
+	n.letters = []api.BulkLetter{{ID: 71, Reason: "maxlen", Action: "c.d"}}
+	n.states = []api.OperationView{{State: store.OperationDone, Failed: 1, Failures: []store.OperationFailure{{DeadLetter: 72, Error: "no room"}}}}
+	r = call(t, "", environ, "bulk", "discard", "71", "72", "--yes")
+	require.Equal(t, exitFailed, r.code, r.err)
+	require.Equal(t, api.BulkPreviewBody{Kind: "discard", DeadLetters: []int64{71, 72}}, n.previews[1])
+	require.Regexp(t, `(?m)^71 +maxlen +c\.d`, r.out)
+	require.Regexp(t, `(?m)^72 +no room`, r.out)
+	for _, c := range []struct {
+		why  string
+		args []string
+	}{
+		{"say which dead letters", nil}, {"not the number of a dead letter", []string{"x"}}, {"not the number of a dead letter", []string{"0"}},
+		{"not both", []string{"71", "--action", "a"}},
+	} {
+		r = call(t, "", environ, append([]string{"bulk", "discard", "--yes"}, c.args...)...)
+		require.Equal(t, exitUsage, r.code, c.args)
+		require.Contains(t, r.err, c.why)
+	}
+	require.Len(t, n.previews, 2)
 }
 
 // TestBulkIsLeft checks that an interrupted verb leaves the operation, and says how to stop it.

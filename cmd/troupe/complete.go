@@ -63,7 +63,7 @@ func (c completion) addTo(root *cobra.Command) {
 			}
 		}
 	}
-	for _, kind := range bulk.Kinds() {
+	for _, kind := range bulk.Kinds() { // a flag that a kind does not have is no error here
 		if cmd, _, err := root.Find([]string{"bulk", string(kind)}); err == nil {
 			for flag, o := range map[string]offer{"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs} {
 				_ = cmd.RegisterFlagCompletionFunc(flag, c.offering(o))

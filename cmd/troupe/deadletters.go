@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
@@ -27,21 +28,15 @@ func (d deadLetters) command() *cobra.Command {
 }
 
 func (d deadLetters) list(use, short string) *cobra.Command {
-	limit, since, until, given := 0, "", "", map[string]*string{}
+	limit, wants := 0, newWantedLetters()
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(),
 		RunE: d.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+			query, _, err := wants.query(ctx, c)
 			if err != nil {
 				return err
 			}
-			query := url.Values{"limit": {fmt.Sprint(limit)}}
-			span.ask(query)
-			for name, value := range given {
-				if *value != "" {
-					query.Set(name, *value)
-				}
-			}
+			query.Set("limit", fmt.Sprint(limit))
 			var v api.DeadLetterList
 			if err := c.Get(ctx, deadLettersPath+"?"+query.Encode(), &v); err != nil {
 				return err
@@ -55,13 +50,39 @@ func (d deadLetters) list(use, short string) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
-	f.StringVar(&since, "since", "", "only those of this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
-	f.StringVar(&until, "until", "", "only those before this time: a time or an age")
-	for name, help := range map[string]string{"reason": "only with this reason, such as expired", "resolution": "only with this resolution, such as requeued",
-		"worker": "only of this worker's queue", "action": "only of this action"} {
-		given[name] = f.String(name, "", help)
-	}
+	wants.flags(f, "reason")
 	return cmd
+}
+
+// wantedLetters is which dead letters a verb is about, as its flags say.
+type wantedLetters struct {
+	since, until string
+	given        map[string]*string // by the name of the API's parameter
+}
+
+func newWantedLetters() *wantedLetters { return &wantedLetters{given: map[string]*string{}} }
+
+// flags makes a flag for each parameter. Reason is the name of the one for the reason.
+func (w *wantedLetters) flags(f *pflag.FlagSet, reason string) {
+	f.StringVar(&w.since, "since", "", "only those of this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	f.StringVar(&w.until, "until", "", "only those before this time: a time or an age")
+	w.given["reason"] = f.String(reason, "", "only with this reason, such as expired")
+	w.given["resolution"] = f.String("resolution", "", "only with this resolution, such as requeued")
+	w.given["worker"] = f.String("worker", "", "only of this worker's queue")
+	w.given["action"] = f.String("action", "", "only of this action")
+}
+
+// query is the filter as parameters of the API. An age is counted back from the node's time.
+func (w *wantedLetters) query(ctx context.Context, c *client.Client) (url.Values, span, error) {
+	query := url.Values{}
+	for name, value := range w.given {
+		if *value != "" {
+			query.Set(name, *value)
+		}
+	}
+	span, err := newSpan(w.since, w.until, func() (time.Time, error) { return c.NodeTime(ctx) })
+	span.ask(query)
+	return query, span, err
 }
 
 func (d deadLetters) showAll(v any, letters []store.DeadLetter, now time.Time) error {

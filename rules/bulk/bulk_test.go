@@ -35,10 +35,36 @@ func TestJudge(t *testing.T) {
 		require.Equal(t, want[2], bulk.Judge(bulk.Cancel, &e), "cancel of %s that has a retry", status)
 	}
 	for _, status := range messages.Statuses() {
-		for _, kind := range bulk.Kinds() {
+		for _, kind := range []bulk.Kind{bulk.Retry, bulk.Cancel} {
 			why := bulk.Judge(kind, &messages.Execution{Status: status})
 			require.True(t, why == "" || explained(why), "%s of %s: %s has no meaning", kind, status, why)
 		}
+	}
+}
+
+// TestJudgeLetter has the verdict of both kinds for what a dead letter has become and for the state of its execution.
+func TestJudgeLetter(t *testing.T) {
+	t.Parallel()
+	named := bulk.Letter{Resolution: "failed", Execution: messages.NewExecutionID(), Status: messages.Failed}
+	for name, c := range map[string]struct {
+		change           func(l *bulk.Letter)
+		requeue, discard bulk.Why
+	}{
+		"its execution failed":             {func(*bulk.Letter) {}, "", ""},
+		"its execution goes on":            {func(l *bulk.Letter) { l.Resolution, l.Status = "stale", messages.Running }, bulk.NotEnded, ""},
+		"its execution has a result":       {func(l *bulk.Letter) { l.Resolution, l.Status = "stale", messages.Completed }, bulk.Completed, ""},
+		"its execution has a retry":        {func(l *bulk.Letter) { l.RetriedAs = messages.NewExecutionID() }, bulk.AlreadyRetried, ""},
+		"its execution is not there":       {func(l *bulk.Letter) { l.Resolution, l.Status = "missing", messages.StatusInvalid }, bulk.Unknown, ""},
+		"it could not be read":             {func(l *bulk.Letter) { *l = bulk.Letter{Resolution: "quarantined: x"} }, bulk.NoExecution, ""},
+		"it was requeued":                  {func(l *bulk.Letter) { l.Resolution = bulk.Requeued }, bulk.AlreadyRequeued, bulk.AlreadyRequeued},
+		"it was discarded":                 {func(l *bulk.Letter) { l.Resolution = bulk.Discarded }, bulk.AlreadyDiscarded, bulk.AlreadyDiscarded},
+		"it was discarded, and is unknown": {func(l *bulk.Letter) { *l = bulk.Letter{Resolution: bulk.Discarded} }, bulk.AlreadyDiscarded, bulk.AlreadyDiscarded},
+	} {
+		l := named
+		c.change(&l)
+		require.Equal(t, c.requeue, bulk.JudgeLetter(bulk.Requeue, &l), name)
+		require.Equal(t, c.discard, bulk.JudgeLetter(bulk.Discard, &l), name)
+		require.True(t, (c.requeue == "" || explained(c.requeue)) && (c.discard == "" || explained(c.discard)), name)
 	}
 }
 
@@ -57,6 +83,7 @@ func TestParseKind(t *testing.T) {
 		got, err := bulk.ParseKind(string(kind))
 		require.NoError(t, err)
 		require.Equal(t, kind, got)
+		require.Equal(t, kind == bulk.Requeue || kind == bulk.Discard, kind.Letters())
 	}
 	_, err := bulk.ParseKind("delete")
 	require.ErrorContains(t, err, "delete")
@@ -110,6 +137,25 @@ func TestTally(t *testing.T) {
 		sum += a.N
 	}
 	require.Equal(t, tally.Count, sum)
+}
+
+func TestTallyOfLetters(t *testing.T) {
+	t.Parallel()
+	tally := bulk.NewTally(bulk.Requeue)
+	for i := range 12 {
+		l := bulk.Letter{ID: int64(i + 1), Reason: "expired", Action: "a.b", Execution: messages.NewExecutionID(), Status: messages.Failed}
+		if i%4 == 0 {
+			l.Reason = "rejected"
+		}
+		tally.AddLetter(&l)
+	}
+	tally.AddLetter(&bulk.Letter{Resolution: bulk.Requeued})
+	require.Equal(t, [2]int64{12, 13}, [2]int64{tally.Count, tally.Matched})
+	require.Equal(t, []bulk.Counted{{"expired", 9}, {"rejected", 3}}, bulk.Sorted(tally.Reason))
+	require.Equal(t, []bulk.Counted{{"a.b", 12}}, bulk.Sorted(tally.Action))
+	require.Equal(t, map[bulk.Why]int64{bulk.AlreadyRequeued: 1}, tally.Skipped)
+	require.Len(t, tally.Letters, bulk.ExamplesMax)
+	require.Equal(t, int64(1), tally.Letters[0].ID)
 }
 
 func TestGrown(t *testing.T) {

@@ -10,26 +10,28 @@ import (
 
 // Bounds of a preview.
 const (
-	CountMax    = 100_000 // executions that are looked at
+	CountMax    = 100_000 // executions or dead letters that are looked at
 	ExamplesMax = 10
 	actionsMax  = 50 // actions with a count of their own
 	Others      = "(other)"
 )
 
-// Tally is what a preview says of the executions that match.
+// Tally is what a preview says of the executions or dead letters that match.
 type Tally struct {
 	Kind     Kind
-	Count    int64 // to act on
-	Matched  int64 // with those that are left as they are
-	Status   map[messages.Status]int64
+	Count    int64                     // to act on
+	Matched  int64                     // with those that are left as they are
+	Status   map[messages.Status]int64 // of executions
+	Reason   map[string]int64          // of dead letters
 	Action   map[string]int64
 	Skipped  map[Why]int64
 	Examples []messages.Execution // the first ones to act on, without parameters and results
+	Letters  []Letter             // the same of dead letters
 }
 
 // NewTally returns one of nothing.
 func NewTally(kind Kind) *Tally {
-	return &Tally{Kind: kind, Status: map[messages.Status]int64{}, Action: map[string]int64{}, Skipped: map[Why]int64{}}
+	return &Tally{Kind: kind, Status: map[messages.Status]int64{}, Reason: map[string]int64{}, Action: map[string]int64{}, Skipped: map[Why]int64{}}
 }
 
 // Add counts one execution.
@@ -41,14 +43,18 @@ func (t *Tally) Add(e *messages.Execution) {
 	t.Matched++
 	t.Count++
 	t.Status[e.Status]++
-	action := e.Action
+	t.action(e.Action)
+	if len(t.Examples) < ExamplesMax {
+		t.Examples = append(t.Examples, *e)
+	}
+}
+
+// action counts an action, the ones above the bound together.
+func (t *Tally) action(action string) {
 	if _, known := t.Action[action]; !known && len(t.Action) >= actionsMax {
 		action = Others
 	}
 	t.Action[action]++
-	if len(t.Examples) < ExamplesMax {
-		t.Examples = append(t.Examples, *e)
-	}
 }
 
 // Skip counts one that is left as it is.
@@ -82,5 +88,5 @@ func (t *Tally) Statuses() []Counted {
 	return Sorted(named)
 }
 
-// Grown reports whether so many more executions match than were previewed that somebody must look again: more than a tenth.
+// Grown reports whether so many more match than were previewed that somebody must look again: more than a tenth.
 func Grown(previewed, now int64) bool { return (now-previewed)*10 > previewed }

@@ -41,7 +41,7 @@ func (k *kit) held(t *testing.T, inc messages.Incarnation) []store.Operation {
 // testOperations checks that an operation keeps every field on its way from the preview to its end.
 func testOperations(t *testing.T, k *kit) {
 	ctx := t.Context()
-	ids := []messages.ExecutionID{messages.NewExecutionID(), messages.NewExecutionID()}
+	ids := []store.OperationItem{store.ExecutionItem(messages.NewExecutionID()), store.LetterItem(1<<40 + 7)}
 	o := store.Operation{ID: messages.NewOperationID(), Kind: "cancel", IDs: ids, SeqMax: 9, Count: 2, By: "añn"}
 	var stored store.Operation
 	for range 2 {
@@ -74,7 +74,7 @@ func testOperations(t *testing.T, k *kit) {
 	require.Equal(t, held, k.held(t, k.inc), "it keeps what it holds")
 
 	o.Cursor, o.Pending, o.Done, o.Skipped, o.Failed = 1, ids[:1], 5, 6, 1
-	o.Skips, o.Failures = map[string]int64{"ended": 6}, []store.OperationFailure{{Execution: ids[1], Error: "no \x01"}}
+	o.Skips, o.Failures = map[string]int64{"ended": 6}, []store.OperationFailure{{Execution: ids[0].Execution(), Error: "no \x01"}, {DeadLetter: ids[1].Letter(), Error: "no"}}
 	for range 2 {
 		state, err := k.SaveOperation(ctx, &o)
 		require.NoError(t, err)
@@ -105,7 +105,7 @@ func testOperationsTaken(t *testing.T, k *kit) {
 	first := k.held(t, k.inc)
 	require.Len(t, first, 1)
 	mine := first[0]
-	mine.Cursor, mine.Done, mine.Pending = 4, 2, []messages.ExecutionID{messages.NewExecutionID()}
+	mine.Cursor, mine.Done, mine.Pending = 4, 2, []store.OperationItem{store.ExecutionItem(messages.NewExecutionID())}
 	_, err := k.SaveOperation(ctx, &mine)
 	require.NoError(t, err)
 
@@ -246,8 +246,8 @@ func testOperationsRefused(t *testing.T, k *kit) {
 			o.Filter = json.RawMessage(`"` + strings.Repeat("x", store.OperationFilterMax) + `"`)
 		},
 		"long reason":  func(o *store.Operation) { o.Reason = strings.Repeat("x", store.OperationTextMax+1) },
-		"many ids":     func(o *store.Operation) { o.IDs = make([]messages.ExecutionID, store.OperationIDsMax+1) },
-		"many pending": func(o *store.Operation) { o.Pending = make([]messages.ExecutionID, store.OperationPendingMax+1) },
+		"many ids":     func(o *store.Operation) { o.IDs = make([]store.OperationItem, store.OperationIDsMax+1) },
+		"many pending": func(o *store.Operation) { o.Pending = make([]store.OperationItem, store.OperationPendingMax+1) },
 		"many failures": func(o *store.Operation) {
 			o.Failures = make([]store.OperationFailure, store.OperationFailuresMax+1)
 		},

@@ -91,6 +91,8 @@ var suite = []named{
 	{"heartbeats while draining", testDrainingHeartbeats},
 	{"workers saved as the node drains", testWorkersSavedAsTheNodeDrains},
 	{"dead letters", testDeadLetters},
+	{"many dead letters", testManyDeadLetters},
+	{"dead letters are resolved", testDeadLettersResolved},
 	{"large dead letters", testLargeDeadLetters},
 	{"dead letter keys", testDeadLetterKeys},
 	{"notices", testNotices},

@@ -333,6 +333,21 @@ func (c *calls) ResolveDeadLetter(ctx context.Context, id int64, resolution stri
 	return c.around(ctx, once, func() error { return c.Store.ResolveDeadLetter(ctx, id, resolution) })
 }
 
+// WalkDeadLetters implements store.Store.
+func (c *calls) WalkDeadLetters(ctx context.Context, after, last int64, limit int) ([]store.Letter, error) {
+	return value(ctx, c, once, func() ([]store.Letter, error) { return c.Store.WalkDeadLetters(ctx, after, last, limit) })
+}
+
+// FindDeadLetters implements store.Store.
+func (c *calls) FindDeadLetters(ctx context.Context, ids []int64) ([]store.Letter, error) {
+	return value(ctx, c, once, func() ([]store.Letter, error) { return c.Store.FindDeadLetters(ctx, ids) })
+}
+
+// ResolveDeadLetters implements store.Store.
+func (c *calls) ResolveDeadLetters(ctx context.Context, ids []int64, resolution string, unless ...string) ([]int64, error) {
+	return value(ctx, c, once, func() ([]int64, error) { return c.Store.ResolveDeadLetters(ctx, ids, resolution, unless...) })
+}
+
 // DeadLetterStats implements store.Store.
 func (c *calls) DeadLetterStats(ctx context.Context, since time.Time) ([]store.DeadLetterCount, error) {
 	return value(ctx, c, once, func() ([]store.DeadLetterCount, error) { return c.Store.DeadLetterStats(ctx, since) })
