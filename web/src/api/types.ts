@@ -306,7 +306,7 @@ export interface DeadLetterDetail extends DeadLetter {
   body_cut?: boolean
   body_sha256?: string
 }
-export interface DeadLetterList { dead_letters: DeadLetter[]; next_cursor?: string }
+export interface DeadLetterList { dead_letters: DeadLetter[]; next_cursor?: string; searched_to?: { at: string; id: number; walked: number } }
 
 export interface Action {
   ref: string
@@ -450,14 +450,15 @@ export interface BulkPreview {
   count: number
   matched: number
   exact: boolean
-  by: { status: Counted[]; action: Counted[] }
+  by: { status: Counted[]; reason?: Counted[]; action: Counted[] }
   skipped: BulkSkipped[]
   examples: Execution[]
+  dead_letters?: DeadLetter[]
 }
 
 export interface Operation {
   id: string
-  kind: 'retry' | 'cancel'
+  kind: 'retry' | 'cancel' | 'requeue' | 'discard'
   filter?: Record<string, string[]>
   ids?: number
   seq_max: number
@@ -472,7 +473,7 @@ export interface Operation {
   skipped: number
   failed: number
   skips: BulkSkipped[]
-  failures: { execution: string; error: string }[]
+  failures: { execution?: string; dead_letter?: number; error: string }[]
   started_at: string
   ended_at?: string
   incarnation?: string

@@ -1,14 +1,22 @@
 import { expect, test } from 'vitest'
 import type { BulkPreview, Operation } from '../api/types'
-import { ended, filterOf, listOf, reason, share, typedFor, written } from './bulk'
+import { ended, filterOf, listOf, reason, share, things, typedFor, wanted, written } from './bulk'
 
 test('a filter has the chips that the node takes', () => {
   const chips = [{ key: 'status', value: 'failed' }, { key: 'status', value: 'timed_out' }, { key: 'order', value: 'oldest' }, { key: 'odd', value: 'x', wrong: 'no' }, { key: 'label', value: 'a=b' }]
   expect(filterOf(chips)).toEqual({ status: ['failed', 'timed_out'], label: ['a=b'] })
   expect(filterOf([{ key: 'order', value: 'oldest' }])).toEqual({})
   expect(written(filterOf(chips))).toBe('status=failed status=timed_out label=a=b')
-  expect(listOf(filterOf(chips))).toBe('executions?status=failed,timed_out&label=a%3Db')
-  expect(listOf(undefined)).toBeUndefined()
+  expect(listOf('retry', filterOf(chips))).toBe('executions?status=failed,timed_out&label=a%3Db')
+  expect(listOf('discard', { reason: ['expired'] })).toBe('dead-letters?reason=expired')
+  expect(listOf('cancel', undefined)).toBeUndefined()
+})
+
+test('chosen rows are named by their ids', () => {
+  expect(wanted('cancel', ['a', 'b'], { pool: ['p'] })).toEqual({ kind: 'cancel', ids: ['a', 'b'] })
+  expect(wanted('requeue', ['7', '9'], {})).toEqual({ kind: 'requeue', dead_letters: [7, 9] })
+  expect(wanted('discard', [], { reason: ['expired'] })).toEqual({ kind: 'discard', filter: { reason: ['expired'] } })
+  expect([things('retry', 1), things('cancel', 0), things('requeue', 1), things('discard', 2)]).toEqual(['execution', 'executions', 'dead letter', 'dead letters'])
 })
 
 test('many are typed', () => {

@@ -1,9 +1,25 @@
-// What an operation on many executions is asked for, and how it is told.
+// What an operation on many executions or dead letters is asked for, and how it is told.
 import type { BulkPreview, Operation } from '../api/types'
 import type { Chip } from '../state/filters'
 import { withQuery } from '../state/route'
 
-/** How many executions may be named by their ids. */
+export type Kind = Operation['kind']
+
+export const verbs: Record<Kind, string> = { retry: 'Retry', cancel: 'Cancel', requeue: 'Requeue', discard: 'Discard' }
+
+/** Whether it is about dead letters, and not about executions. */
+export const ofLetters = (kind: Kind) => kind === 'requeue' || kind === 'discard'
+
+/** What it is about, for so many. */
+export const things = (kind: Kind, n: number) => `${ofLetters(kind) ? 'dead letter' : 'execution'}${n === 1 ? '' : 's'}`
+
+/** What a preview is asked for: chosen rows, or a filter. */
+export function wanted(kind: Kind, picked: readonly string[], filter: Record<string, string[]>): object {
+  if (picked.length === 0) return { kind, filter }
+  return ofLetters(kind) ? { kind, dead_letters: picked.map(Number) } : { kind, ids: picked }
+}
+
+/** How many may be named by their ids. */
 export const idsMax = 1000
 /** Above this count somebody types what is asked for. */
 export const typedAbove = 100
@@ -27,14 +43,14 @@ export function typedFor(p: BulkPreview, filter: Record<string, string[]>): stri
 }
 
 /** The list of what an operation is about; nothing where it names ids. */
-export function listOf(filter: Record<string, string[]> | undefined): string | undefined {
+export function listOf(kind: Kind, filter: Record<string, string[]> | undefined): string | undefined {
   if (!filter) return undefined
   const query = new URLSearchParams()
   for (const [key, values] of Object.entries(filter)) {
     if (key === 'status' || key === 'not.status') query.set(key, values.join(','))
     else for (const v of values) query.append(key, v)
   }
-  return withQuery('executions', query)
+  return withQuery(ofLetters(kind) ? 'dead-letters' : 'executions', query)
 }
 
 /** How much of an operation is behind it, from 0 to 1. */
@@ -47,6 +63,7 @@ export const ended = (o: Operation) => o.state === 'done' || o.state === 'stoppe
 
 const reasons: Record<string, string> = {
   not_ended: 'have not ended', completed: 'have a result', already_retried: 'have a retry already', ended: 'have ended',
-  cancelling: 'are being cancelled', unknown: 'are not in the store',
+  cancelling: 'are being cancelled', already_requeued: 'were requeued before', already_discarded: 'were discarded before',
+  no_execution: 'name no execution', unknown: 'are not in the store',
 }
 export const reason = (why: string) => reasons[why] ?? why

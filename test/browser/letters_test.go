@@ -1,0 +1,59 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+// Dead letters that a filter has are requeued, and a chosen one is discarded, each after a preview that says what is skipped.
+func TestManyDeadLettersAreHandled(t *testing.T) {
+	store := servers.Postgres(t)
+	n := on(t, "n1", store)
+	more := map[string]any{"wait_seconds": 10}
+	var ids []string
+	values := "(now(), NULL, 1, 'core.fail', '', 'q', 'expired', 'failed')"
+	for range 2 {
+		ids = append(ids, submit(t, n, "core.fail", map[string]any{"message": "no"}, more).ID)
+		values += fmt.Sprintf(", (now(), '%s', 1, 'core.fail', '', 'q', 'expired', 'failed')", ids[len(ids)-1])
+	}
+	require.NoError(t, servers.Execute(store, "INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, resolution) VALUES "+values+
+		", (now(), NULL, 1, '', '', 'q', 'malformed', 'quarantined: it is no JSON')"))
+
+	p := open(t, n, "/console/dead-letters?reason=expired")
+	p.until("three rows", func() bool { return p.count("tbody tr") == 3 })
+	p.click("Requeue…")
+	p.shows("dialog[open] h2", "Requeue 2 dead letters?")
+	p.shows("dialog[open]", "expired 2")
+	p.shows("dialog[open]", "1 name no execution")
+	p.looks("letters-preview")
+	p.do(chromedp.SendKeys("dialog[open] input", "the queue is back"))
+	p.click("Requeue them")
+	p.shows(".state", "done")
+	p.shows(".facts", "reason=expired")
+	p.shows("main", "Skipped: 1 name no execution.")
+	for _, id := range ids {
+		require.NotEmpty(t, ask[retriedExecution](t, n, http.MethodGet, "/api/v1/executions/"+id, nil).RetriedAs)
+	}
+
+	p.visit("/console/dead-letters")
+	p.until("four rows", func() bool { return p.count("tbody tr") == 4 })
+	require.Equal(t, 2, p.count("tbody input:disabled"), "what is handled is not chosen")
+	require.Equal(t, "true", p.value("document.querySelector('.bulk button').disabled"), "without a filter nothing is requeued")
+	p.do(chromedp.Click("tbody input", chromedp.ByQuery))
+	p.shows(".bulk", "1 chosen")
+	p.looks("letters-chosen")
+	p.click("Discard…")
+	p.shows("dialog[open] h2", "Discard 1 dead letter?")
+	p.shows("dialog[open]", "malformed 1")
+	p.click("Discard them")
+	p.shows(".state", "done")
+	p.shows(".facts", "1 chosen dead letter")
+	p.visit("/console/dead-letters?resolution=discarded")
+	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+}
