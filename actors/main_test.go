@@ -41,7 +41,7 @@ func stopAll(t *testing.T, s *System) {
 // soon waits for a condition that must come about.
 func soon(t *testing.T, holds func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, holds, 20*time.Second, 2*time.Millisecond, what)
+	require.Eventually(t, holds, time.Minute, 2*time.Millisecond, what)
 }
 
 // hearer is an actor that keeps what it gets; children are spawned below it.
