@@ -113,8 +113,8 @@ func (b *beater) drop() {
 	b.conn = nil
 }
 
-// seen records the number of live nodes.
-func (b *beater) seen(nodes int) { b.nodes.Store(int64(nodes)) }
+// seen records the number of live nodes, and reports whether the caller was alone until now.
+func (b *beater) seen(nodes int) (met bool) { return b.nodes.Swap(int64(nodes)) == 1 && nodes > 1 }
 
 // others reports whether the last beat found nodes other than the caller's.
 func (b *beater) others() bool { return b.nodes.Load() > 1 }

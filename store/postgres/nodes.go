@@ -101,7 +101,9 @@ func (s *nodeRows) Beat(ctx context.Context, inc messages.Incarnation, lease tim
 	if p.At.IsZero() {
 		return store.Pulse{}, fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound)
 	}
-	s.beats.seen(len(p.Nodes))
+	if s.beats.seen(len(p.Nodes)) {
+		s.notifier.tellToLook() // the other was not told what ended here since it came
+	}
 	return p, nil
 }
 
