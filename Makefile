@@ -35,9 +35,8 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 # tests than the machine has cores; fewer where a node is a process of its own with a load of executions. The longest packages come
 # first, so that the others run beside them and none is left for the end. How many tests use the shared Postgres at a time, the
 # packages bound themselves: a server takes 100 connections, a node up to ten.
-PACKAGES ?= 3
+PACKAGES ?= 2
 PARALLEL ?= 6
-PACKAGES_REAL ?= 2
 PARALLEL_REAL ?= 3
 LONGEST := ./node ./store/postgres ./broker/rabbitmq
 LONGEST_REAL := ./test/chaos ./test/browser ./test/e2e
@@ -94,7 +93,7 @@ test-race: need-test build
 
 .PHONY: test-real
 test-real: need-test
-	$(GO) test $(LEAN) -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
+	$(GO) test $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL_REAL) -timeout 15m \
 		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)') | $(SHOW_TIMES)
 
 .PHONY: fuzz
