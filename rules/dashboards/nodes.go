@@ -143,6 +143,11 @@ func storeRow() Row {
 			Normal:  "News of other nodes' changes. On SQLite few, on Postgres some for each execution.",
 			Queries: []Query{{perSecond("kind", "troupe_store_hints_total"), "{{kind}}"}},
 		},
+		{
+			Title: "Outcomes for callers on other nodes", Kind: Lines, Unit: PerSecond, Stacked: true, Absent: "no caller waited on another node than the one that ran its execution",
+			Normal:  "`asked`, `sent` and `taken` are alike. `too_large` is read from the store instead; `crowded` had no room.",
+			Queries: []Query{{perSecond("result", "troupe_awaited_outcomes_total"), "{{result}}"}},
+		},
 	}}
 }
 
