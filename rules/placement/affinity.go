@@ -58,7 +58,7 @@ func (t *Table) Bind(name string, worker messages.WorkerKey, now time.Time) (epo
 		ended = t.end(s, NotLost, now)
 	}
 	t.ended.remove(s)
-	s.Worker, s.Touched = worker, now
+	s.Worker, s.Left, s.Touched = worker, messages.WorkerKey{}, now
 	s.Epoch++
 	s.InFlight, s.Restored, s.Loss = 0, false, NotLost
 	s.attach(t.node(worker))
@@ -200,7 +200,7 @@ func (t *Table) leave(s *session, epoch int64, now time.Time) {
 func (t *Table) end(s *session, loss Loss, now time.Time) Ended {
 	ended := Ended{Session: s.Name, Worker: s.Worker, Epoch: s.Epoch}
 	t.unlink(s)
-	s.Worker, s.InFlight, s.Loss, s.Touched = messages.WorkerKey{}, 0, loss, now
+	s.Worker, s.Left, s.InFlight, s.Loss, s.Touched = messages.WorkerKey{}, s.Worker, 0, loss, now
 	t.ended.push(s)
 	return ended
 }

@@ -77,7 +77,7 @@ func (m *reference) unbindWorker(key messages.WorkerKey, now time.Time) []Ended 
 func (m *reference) end(name string, loss Loss, now time.Time) Ended {
 	s := m.sessions[name]
 	ended := Ended{Session: name, Worker: s.Worker, Epoch: s.Epoch}
-	s.Worker, s.InFlight, s.Loss, s.Touched = messages.WorkerKey{}, 0, loss, now
+	s.Worker, s.Left, s.InFlight, s.Loss, s.Touched = messages.WorkerKey{}, s.Worker, 0, loss, now
 	m.sessions[name] = s
 	return ended
 }

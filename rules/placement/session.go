@@ -11,6 +11,8 @@ type Session struct {
 	Name string
 	// Worker is whom the session is bound to; zero: no binding.
 	Worker messages.WorkerKey
+	// Left is whom the binding of the epoch was to, where it has ended; zero: it has not, or that is not known.
+	Left messages.WorkerKey
 	// Epoch is that of the binding, or of the last one; it grows with each new binding, from 1.
 	Epoch int64
 	// Started is the epoch of the first execution that may have begun with the session's state; 0: none has, so there is

@@ -173,7 +173,11 @@ func (r *Roster) sessionMoved(e *SessionMoved) {
 			s.Touched = before.Touched
 		}
 	}
-	if !e.Worker.IsZero() && r.workers[e.Worker] == nil {
+	switch {
+	case e.Worker.IsZero():
+	case known && e.Epoch == before.Epoch && e.Worker == before.Left: // the store does not know yet that it has ended
+		s.Worker, s.Left = messages.WorkerKey{}, before.Left
+	case r.workers[e.Worker] == nil:
 		r.emit(Unbind{Session: e.Session, Worker: e.Worker, Epoch: e.Epoch, Reason: "worker_gone"})
 		s.Worker = messages.WorkerKey{}
 	}
