@@ -45,23 +45,30 @@ func testRecount(t *testing.T, s store.Store) {
 	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: killed.incarnation, Name: "killed"}, time.Hour))
 	killed.work(t, s, 7)
 	require.NoError(t, killed.finish(t.Context()))
+	beat := func(n *rollups, lease time.Duration) {
+		_, err := s.Beat(t.Context(), n.incarnation, lease)
+		require.NoError(t, err)
+	}
+	_, embedded := s.(*sqlite.Store)
+	if embedded {
+		beat(killed, time.Microsecond) // it works on: no lease bounds what a node of this store does
+	}
 	killed.work(t, s, 5)
-	_, err := s.Beat(t.Context(), killed.incarnation, lease)
-	require.NoError(t, err)
+	if !embedded {
+		beat(killed, lease)
+	}
 
 	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: next.incarnation, Name: "next"}, lease))
 	dead := func() bool {
-		_, err := s.Beat(t.Context(), next.incarnation, lease)
-		require.NoError(t, err)
-		_, err = s.DeclareDead(t.Context(), next.incarnation, lease)
+		beat(next, lease)
+		_, err := s.DeclareDead(t.Context(), next.incarnation, lease)
 		require.NoError(t, err)
 		nodes, err := s.ListNodes(t.Context())
 		require.NoError(t, err)
 		return nodes[0].State == store.NodeDead || nodes[1].State == store.NodeDead
 	}
 	require.Eventually(t, dead, 20*time.Second, lease/10)
-	_, err = s.Beat(t.Context(), next.incarnation, time.Hour)
-	require.NoError(t, err)
+	beat(next, time.Hour)
 	next.work(t, s, 3)
 	require.NoError(t, next.finish(t.Context()))
 	require.Equal(t, int64(7+3), all(t, s))

@@ -32,20 +32,24 @@ func Killed(all []store.Node, now time.Time) (list []rollup.Killed) {
 			if unknown {
 				continue
 			}
-			unknown, k.Until = true, beforeNext(n, all)
+			unknown, k.Until = true, untilNext(n, all)
 		}
 		list = append(list, k)
 	}
 	return list
 }
 
-// beforeNext is up to when a node may have ended something: until the next one started, if that was before the end of its lease.
-func beforeNext(n *store.Node, all []store.Node) time.Time {
-	until := n.LeaseUntil
+// untilNext is up to when a node of the embedded store may have ended something, which no lease bounds: until the next one started, which
+// needs its lock.
+func untilNext(n *store.Node, all []store.Node) time.Time {
+	until := time.Time{}
 	for i := range all {
-		if next := all[i].StartedAt; next.After(n.BeatAt) && next.Before(until) {
+		if next := all[i].StartedAt; next.After(n.BeatAt) && (until.IsZero() || next.Before(until)) {
 			until = next
 		}
+	}
+	if until.IsZero() {
+		return n.LeaseUntil
 	}
 	return until
 }

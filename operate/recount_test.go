@@ -18,7 +18,7 @@ func TestWhichNodesWereKilled(t *testing.T) {
 		return store.Node{Incarnation: messages.NewIncarnation(), State: state, StartedAt: beat.Add(-time.Hour), BeatAt: beat, LeaseUntil: beat.Add(6 * time.Second), Ended: end}
 	}
 	live := node(time.Second, store.NodeActive, "")
-	live.StartedAt = now.Add(-57 * time.Second)
+	live.StartedAt = now.Add(-50 * time.Second) // when the lease of the one before had run out
 	lost, gone, stopped := node(10*time.Second, store.NodeDead, store.EndLease), node(time.Minute, store.NodeDead, store.EndRefused), node(time.Minute, store.NodeDead, store.EndStopped)
 	unknown, earlier, old := node(time.Minute, store.NodeDead, ""), node(2*time.Minute, store.NodeDead, ""), node(25*time.Hour, store.NodeDead, store.EndLease)
 	killed := func(nodes ...store.Node) (list []messages.Incarnation) {
@@ -29,7 +29,7 @@ func TestWhichNodesWereKilled(t *testing.T) {
 	}
 	require.Equal(t, []messages.Incarnation{lost.Incarnation, gone.Incarnation}, killed(live, lost, gone, stopped, old))
 	require.Equal(t, []messages.Incarnation{unknown.Incarnation}, killed(live, unknown, earlier), "the earlier one was dealt with by the later one")
-	require.Equal(t, live.StartedAt, Killed([]store.Node{live, unknown}, now)[0].Until, "it ended before the next one started")
+	require.Equal(t, live.StartedAt, Killed([]store.Node{live, unknown}, now)[0].Until, "no lease bounds it")
 	require.Equal(t, unknown.LeaseUntil, Killed([]store.Node{unknown, earlier}, now)[0].Until)
 	many := make([]store.Node, 2*recountNodes)
 	for i := range many {
