@@ -28,7 +28,7 @@ import (
 
 // cluster is some nodes on one store, without trees: each has an Operator over a stage, and asks the others by calls.
 type cluster struct {
-	t     *testing.T
+	t     testing.TB
 	store *shared
 	nodes map[messages.Incarnation]*node
 	lost  map[messages.Incarnation]bool // they do not answer
@@ -73,7 +73,7 @@ type stage struct {
 	drained string
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t testing.TB) *cluster {
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })

@@ -46,7 +46,8 @@ func readConsole(b *testing.B, m *member) {
 	fillByHTTP(b, m, scaled(1_000_000))
 	var worst []time.Duration
 	var each strings.Builder
-	for _, path := range consoleReads {
+	month := "series?by=action&metric=run&points=600&from=" + time.Now().AddDate(0, 0, -30).UTC().Format(time.RFC3339)
+	for _, path := range append(slices.Clone(consoleReads), month) {
 		var took []time.Duration
 		for range 20 {
 			began := time.Now()
