@@ -100,7 +100,7 @@ type Backend interface {
 	Nodes(ctx context.Context) ([]view.Node, error)
 	CordonNode(ctx context.Context, id string, cordoned bool, by string) error
 	DrainNode(ctx context.Context, id, by string) error
-	Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
+	Sessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error)
 	Session(ctx context.Context, pool, name string) (view.Session, error)
 	// SessionDetail returns a session with what waits in it and what happened to it.
 	SessionDetail(ctx context.Context, pool, name string) (view.SessionDetail, error)

@@ -359,8 +359,8 @@ func (b *backend) DrainNode(ctx context.Context, id, by string) error {
 	return b.note(ctx, id == "n1", "drain "+id+" by "+by)
 }
 
-func (b *backend) Sessions(ctx context.Context, pool, after string, bound bool, limit int) ([]store.Session, error) {
-	return b.ListSessions(ctx, pool, after, bound, limit)
+func (b *backend) Sessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error) {
+	return b.ListSessions(ctx, f, after, limit)
 }
 
 func (b *backend) Actions(context.Context) ([]messages.Action, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -143,6 +144,26 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, 4, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
 	require.Equal(t, id, read[form.ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)
 	require.Equal(t, "discarded", read[store.DeadLetter](t, ask(t, h, "POST", "/api/v1/dead-letters/2/discard", ""), 200).Resolution)
+}
+
+// sought keeps which sessions were asked for.
+type sought struct {
+	store.Store
+	filters []store.SessionFilter
+}
+
+func (s *sought) ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error) {
+	s.filters = append(s.filters, f)
+	return s.Store.ListSessions(ctx, f, after, limit)
+}
+
+func TestSessionsAreSearchedByName(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := &sought{Store: b.Store}
+	b.Store = s
+	require.Empty(t, read[SessionList](t, ask(t, New(Config{Backend: b}), "GET", "/api/v1/sessions?q=user-&pool=go&bound=1", ""), 200).Sessions)
+	require.Equal(t, []store.SessionFilter{{Pool: "go", Prefix: "user-", Bound: true}}, s.filters)
 }
 
 func TestSessionPages(t *testing.T) {

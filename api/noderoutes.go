@@ -58,19 +58,19 @@ func (s *server) sessions(c *call) error {
 	if err != nil {
 		return err
 	}
-	pool, after := c.query.text("pool"), ""
+	f, after := store.SessionFilter{Pool: c.query.text("pool"), Prefix: c.query.text("q"), Bound: bound}, ""
 	if text := c.query.text("cursor"); text != "" {
 		if after, err = parseCursor(text); err != nil {
 			return err
 		}
 	}
-	list, err := s.Backend.Sessions(c.r.Context(), pool, after, bound, limit)
+	list, err := s.Backend.Sessions(c.r.Context(), f, after, limit)
 	if err != nil {
 		return err
 	}
 	view := SessionList{Sessions: orEmpty(list)}
 	if len(list) == limit {
-		view.NextCursor = cursor(sessionPosition(pool, list[limit-1]))
+		view.NextCursor = cursor(sessionPosition(f.Pool, list[limit-1]))
 	}
 	return writeJSON(c.w, http.StatusOK, &view)
 }

@@ -12,6 +12,7 @@ func sessionRoutes() []*route {
 		{method: "GET", path: "/api/v1/sessions", scope: ScopeRead, group: "sessions",
 			params: []param{
 				{name: "pool", kind: "string", help: "Only this pool."},
+				{name: "q", kind: "string", help: "Only names that begin so."},
 				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
 			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",

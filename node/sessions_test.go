@@ -142,7 +142,7 @@ func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
 	const idle, sweep = 300 * time.Millisecond, 100 * time.Millisecond
 	k := lab(t, func(c *node.Config) { c.SessionTimeout, c.SessionSweep = idle, sweep }, pythonPack(t, "", counting))
 	bound := func() []store.Session {
-		list, err := k.Sessions(t.Context(), "py.lab", "", true, 10)
+		list, err := k.Sessions(t.Context(), store.SessionFilter{Pool: "py.lab", Bound: true}, "", 10)
 		require.NoError(t, err)
 		return list
 	}
@@ -230,7 +230,7 @@ func TestAProgramIsToldThatAnOperatorEndedItsSession(t *testing.T) {
 	t.Parallel()
 	k := lab(t, nil, oddPack(t, ""))
 	require.Equal(t, messages.Completed, k.run("odd.do", nil, session("a", "")).Status)
-	list, err := k.Sessions(t.Context(), "", "", true, 10)
+	list, err := k.Sessions(t.Context(), store.SessionFilter{Bound: true}, "", 10)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	_, err = k.EndSession(t.Context(), list[0].Pool, "a", "me")
@@ -292,7 +292,7 @@ func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
 func (k *kit) kept(name string, runs int64) {
 	k.t.Helper()
 	k.until("the session's state is kept", func() bool {
-		all, err := k.Sessions(k.t.Context(), "py.lab", "", false, 10)
+		all, err := k.Sessions(k.t.Context(), store.SessionFilter{Pool: "py.lab"}, "", 10)
 		require.NoError(k.t, err)
 		for _, s := range all {
 			if s.Session == name {

@@ -94,7 +94,7 @@ type Store interface {
 	CordonPool(ctx context.Context, pool string, cordoned bool) error
 	CordonedPools(ctx context.Context) ([]string, error)
 	GetSession(ctx context.Context, pool, session string) (store.Session, error)
-	ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
+	ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error)
 	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
 	Routers(ctx context.Context) ([]store.Router, error)
 	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)

@@ -18,8 +18,8 @@ type sessions struct {
 }
 
 // Sessions returns a page of the sessions behind one, by pool and name.
-func (s *sessions) Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
-	return s.cfg.Store.ListSessions(ctx, pool, after, boundOnly, limit)
+func (s *sessions) Sessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error) {
+	return s.cfg.Store.ListSessions(ctx, f, after, limit)
 }
 
 // Session returns one session, and what runs in it.

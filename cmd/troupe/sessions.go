@@ -21,18 +21,22 @@ import (
 type sessions struct{ *app }
 
 func (s sessions) command() *cobra.Command {
-	var pool string
+	var pool, name string
 	var bound bool
 	limit := 0
 	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound, or end one", Args: exactly()}
 	cmd.AddCommand(s.get(), s.end())
 	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
+	cmd.Flags().StringVar(&name, "name", "", "only names that begin so")
 	cmd.Flags().BoolVar(&bound, "bound", false, "only sessions that are bound to a worker")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
 	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		query := url.Values{"limit": {fmt.Sprint(limit)}}
 		if pool != "" {
 			query.Set("pool", pool)
+		}
+		if name != "" {
+			query.Set("q", name)
 		}
 		if bound {
 			query.Set("bound", "1")

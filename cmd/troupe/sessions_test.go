@@ -45,8 +45,9 @@ func TestSessionsAsJSONNameTheirWorkers(t *testing.T) {
 			`{"pool":"py.lab","session":"free","epoch":1,"finished_epoch":1,"runs":1}],"next_cursor":"abc"}`,
 		"GET /api/v1/nodes": `{"nodes":[{"name":"n1","incarnation":"` + inc + `"}]}`,
 	})
-	r := s.call(t, "sessions", "-o", "json")
+	r := s.call(t, "sessions", "--name", "user-", "--pool", "py.lab", "-o", "json")
 	require.Zero(t, r.code, r.err)
+	require.Contains(t, s.asked, "GET /api/v1/sessions?limit=100&pool=py.lab&q=user-")
 	var v struct {
 		Sessions []struct {
 			Session string         `json:"session"`

@@ -108,6 +108,7 @@ var scales = map[string]func(l *large){
 	"depths of what waits":                       depthsOfTheWaiting,
 	"a removed pool behind others":               aPoolBehindOthers,
 	"lists of the console":                       listsOfTheConsole,
+	"sessions by prefix":                         sessionsByPrefix,
 }
 
 func TestScale(t *testing.T) {
@@ -328,6 +329,31 @@ func listsOfTheConsole(l *large) {
 			page, err := l.List(l.t.Context(), f)
 			require.NoError(l.t, err, name)
 			require.LessOrEqual(l.t, page.Searched.Walked, store.ListWalk, name)
+		})
+	}
+	l.plans()
+}
+
+// A search of sessions by the beginning of their names reads no more than it finds, in one pool and in all.
+func sessionsByPrefix(l *large) {
+	l.execute(`INSERT INTO session (pool, session, epoch, worker_slot) SELECT 'p' || i % 3, 'user-' || i, 1, 0 FROM generate_series(1, $1::int) i`, l.rows)
+	l.execute("ANALYZE session")
+	for name, f := range map[string]store.SessionFilter{
+		"of all": {Prefix: "user-7777"}, "of a pool": {Pool: "p1", Prefix: "user-77"}, "none": {Prefix: "user-x"}, "most": {Prefix: "u"}, "most of a pool": {Pool: "p2", Prefix: "u"},
+	} {
+		l.took(name, func() {
+			page, err := l.ListSessions(l.t.Context(), f, "", 5)
+			require.NoError(l.t, err, name)
+			require.Equal(l.t, name == "none", len(page) == 0, name)
+			if len(page) > 0 {
+				last := page[len(page)-1]
+				after := last.Pool + "/" + last.Session
+				if f.Pool != "" {
+					after = last.Session
+				}
+				_, err = l.ListSessions(l.t.Context(), f, after, 5)
+				require.NoError(l.t, err, name)
+			}
 		})
 	}
 	l.plans()

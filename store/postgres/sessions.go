@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -70,20 +69,40 @@ func (s *sessionRows) GetSession(ctx context.Context, pool, session string) (sto
 	return found[0], nil
 }
 
-// ListSessions returns a page ordered by (pool, session). after is the name of the session after which the page starts.
-// If pool is "", it is pool and name joined by a slash, which no pool's name contains.
-func (s *sessionRows) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
-	sql, args := sessionColumns+" WHERE (s.pool, s.session) > ($1, $2)", []any{encodeText(pool), encodeText(after)}
-	if pool == "" {
-		p, name, _ := strings.Cut(after, "/")
-		args = []any{encodeText(p), encodeText(name)}
-	} else {
+// ListSessions implements store.Store.
+func (s *sessionRows) ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error) {
+	pool, name := f.Position(after)
+	more := ""
+	if f.Bound {
+		more = " AND s.worker_inc IS NOT NULL"
+	}
+	args := []any{encodeText(pool), encodeText(name), pageSize(limit)}
+	if f.Prefix != "" {
+		prefix := encodeText(f.Prefix)
+		args = append(args, prefix)
+		if end := store.PrefixEnd(prefix); end != "" {
+			more, args = more+` AND s.session COLLATE "C" < $5`, append(args, end)
+		}
+		return s.sessions(ctx, "list sessions", prefixedSessions(f.Pool == "", more), args...)
+	}
+	sql := sessionColumns + " WHERE (s.pool, s.session) > ($1, $2)" + more
+	if f.Pool != "" {
 		sql += " AND s.pool = $1"
 	}
-	if boundOnly {
-		sql += " AND s.worker_inc IS NOT NULL"
+	return s.sessions(ctx, "list sessions", sql+" ORDER BY s.pool, s.session LIMIT $3", args...)
+}
+
+// prefixedSessions reads a range of the index session_name in each pool, or in that of $1. More are its further conditions.
+func prefixedSessions(all bool, more string) string {
+	pools := "WITH p (pool) AS (VALUES ($1::text)) "
+	if all {
+		pools = `WITH RECURSIVE p (pool) AS ((SELECT s.pool FROM session s WHERE s.pool >= $1 ORDER BY s.pool LIMIT 1)
+ UNION ALL SELECT (SELECT s.pool FROM session s WHERE s.pool > p.pool ORDER BY s.pool LIMIT 1) FROM p WHERE p.pool IS NOT NULL) `
 	}
-	return s.sessions(ctx, "list sessions", sql+" ORDER BY s.pool, s.session LIMIT $3", append(args, pageSize(limit))...)
+	return pools + "SELECT s.* FROM p CROSS JOIN LATERAL (" + sessionColumns + ` WHERE s.pool = p.pool
+ AND s.session COLLATE "C" >= CASE WHEN p.pool = $1 THEN greatest($2::text COLLATE "C", $4::text) ELSE $4::text END
+ AND (p.pool > $1 OR s.session <> $2)` + more + `
+ ORDER BY s.session COLLATE "C" LIMIT $3) s ORDER BY s.pool, s.session COLLATE "C" LIMIT $3`
 }
 
 // Unbind ends those of the bindings that have not changed.

@@ -66,3 +66,25 @@ func retentionBehindTheWaiting(t *testing.T, rows int) {
 	require.Empty(t, page.Executions)
 	require.Less(t, sqlite.Steps(t, s), 1000)
 }
+
+// A search of sessions by the beginning of their names reads no more than it finds, in one pool and in all.
+func TestSessionsByPrefixAtScale(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite.Config{})
+	sqlite.Tamper(t, s.Path(), `INSERT INTO session (pool, session, epoch, worker_slot, finished_epoch, bound_at, touched_at, snapshot_epoch)
+ WITH RECURSIVE i (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < 60000) SELECT 'p' || (n % 3), 'user-' || n, 1, 0, 0, 0, 0, 0 FROM i`)
+	sqlite.Steps(t, s)
+	for name, c := range map[string]struct {
+		f     store.SessionFilter
+		after string
+		found int
+	}{
+		"of all": {store.SessionFilter{Prefix: "user-7777"}, "", 1}, "of a pool": {store.SessionFilter{Pool: "p1", Prefix: "user-7"}, "", 5},
+		"most": {store.SessionFilter{Prefix: "u"}, "", 5}, "most, far behind": {store.SessionFilter{Prefix: "u"}, "p1/user-9", 5}, "none": {store.SessionFilter{Prefix: "x"}, "", 0},
+	} {
+		page, err := s.ListSessions(t.Context(), c.f, c.after, 5)
+		require.NoError(t, err, name)
+		require.Len(t, page, c.found, name)
+		require.Less(t, sqlite.Steps(t, s), 1000, name)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -154,28 +153,71 @@ func (s *Store) GetSession(ctx context.Context, pool, session string) (store.Ses
 	return found[0], nil
 }
 
-// ListSessions returns a page ordered by (pool, session). after is the name of the session after which the page starts.
-// If pool is "", it is pool and name joined by a slash, which no pool's name contains.
-func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
-	sql, args := sessionColumns+" WHERE (s.pool, s.session) > (?, ?)", []any{pool, after}
-	if pool == "" {
-		p, name, _ := strings.Cut(after, "/")
-		args = []any{p, name}
-	} else {
-		sql, args = sql+" AND s.pool = ?", append(args, pool)
-	}
-	if after == "" && pool != "" {
-		sql, args = sessionColumns+" WHERE s.pool = ?", []any{pool}
-	}
-	if boundOnly {
-		sql += " AND s.worker_inc IS NOT NULL"
-	}
-	var out []store.Session
-	err := s.read(ctx, "list sessions", func(c *conn) (err error) {
-		out, err = readSessions(c, sql+" ORDER BY s.pool, s.session LIMIT ?", append(args, int64(pageSize(limit)))...)
+// ListSessions implements store.Store.
+func (s *Store) ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) (out []store.Session, err error) {
+	limit = pageSize(limit)
+	err = s.read(ctx, "list sessions", func(c *conn) (err error) {
+		if f.Prefix == "" {
+			out, err = listSessions(c, &f, after, limit)
+		} else {
+			out, err = prefixedSessions(c, &f, after, limit)
+		}
 		return err
 	})
 	return out, err
+}
+
+const boundSessions = " AND s.worker_inc IS NOT NULL"
+
+func listSessions(c *conn, f *store.SessionFilter, after string, limit int) ([]store.Session, error) {
+	pool, name := f.Position(after)
+	sql, args := sessionColumns+" WHERE (s.pool, s.session) > (?, ?)", []any{pool, name}
+	if f.Pool != "" {
+		sql, args = sql+" AND s.pool = ?", append(args, pool)
+	}
+	if after == "" && f.Pool != "" {
+		sql, args = sessionColumns+" WHERE s.pool = ?", []any{pool}
+	}
+	if f.Bound {
+		sql += boundSessions
+	}
+	return readSessions(c, sql+" ORDER BY s.pool, s.session LIMIT ?", append(args, int64(limit))...)
+}
+
+// prefixedSessions reads a range of the primary key in each pool, one after the other.
+func prefixedSessions(c *conn, f *store.SessionFilter, after string, limit int) (out []store.Session, err error) {
+	pool, name := f.Position(after)
+	for {
+		if f.Pool == "" {
+			next, err := readBlob(c, "SELECT min(pool) FROM session WHERE pool >= ?", pool)
+			if err != nil || next == nil {
+				return out, err
+			}
+			if string(next) != pool {
+				pool, name = string(next), ""
+			}
+		}
+		page, err := prefixedOf(c, f, pool, name, limit-len(out))
+		if out = append(out, page...); err != nil || f.Pool != "" || len(out) == limit {
+			return out, err
+		}
+		pool, name = pool+"\x00", "" // behind it
+	}
+}
+
+// prefixedOf reads the range of one pool, behind a name.
+func prefixedOf(c *conn, f *store.SessionFilter, pool, name string, limit int) ([]store.Session, error) {
+	sql, args := sessionColumns+" WHERE s.pool = ? AND s.session >= ?", []any{pool, f.Prefix}
+	if name >= f.Prefix {
+		sql, args = sessionColumns+" WHERE s.pool = ? AND s.session > ?", []any{pool, name}
+	}
+	if end := store.PrefixEnd(f.Prefix); end != "" {
+		sql, args = sql+" AND s.session < ?", append(args, end)
+	}
+	if f.Bound {
+		sql += boundSessions
+	}
+	return readSessions(c, sql+" ORDER BY s.session LIMIT ?", append(args, int64(limit))...)
 }
 
 // Unbind ends those of the bindings that have not changed.

@@ -114,12 +114,65 @@ func testSessionEpochs(t *testing.T, k *kit) {
 	k.applied(t, &store.Rescue{ID: e[2].ID, Attempt: 1})
 	require.Equal(t, int64(3), k.session(t, "s").FinishedEpoch, "a rescue finishes nothing")
 
-	listed, err := k.ListSessions(t.Context(), "", "", true, 10)
+	listed, err := k.ListSessions(t.Context(), store.SessionFilter{Bound: true}, "", 10)
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
-	listed, err = k.ListSessions(t.Context(), pool, "s", false, 10)
+	listed, err = k.ListSessions(t.Context(), store.SessionFilter{Pool: pool}, "s", 10)
 	require.NoError(t, err)
 	require.Empty(t, listed)
+}
+
+// testSessionsByPrefix checks the list of sessions whose names begin alike, in one pool and in all, in pages of any size.
+func testSessionsByPrefix(t *testing.T, k *kit) {
+	names := []string{"USER-1", "user", "user-", "user-1", "user-10", "user-2", "user-\u00e9", "user.1", "user_1", "usEr-1", "\U0010FFFFx", "100%", "1000"}
+	for _, in := range []string{pool, pool + "2", "z"} {
+		for i, name := range names {
+			e := k.submit(t, ask(inSession(name, messages.AffinityHint), func(e *messages.Execution) { e.Pool = in }))[0]
+			p := k.placeIn(e, i, store.SessionUse{Epoch: 1, Bind: true})
+			p.Session.Pool, p.Worker.Pool = in, in
+			k.applied(t, p)
+			if name == "user-10" {
+				n, err := k.Unbind(t.Context(), []store.Binding{{Pool: in, Session: name, Epoch: 1, Worker: p.Worker}})
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		f    store.SessionFilter
+		want []string
+	}{
+		"of a pool":          {store.SessionFilter{Pool: pool, Prefix: "user-"}, []string{"p/user-", "p/user-1", "p/user-10", "p/user-2", "p/user-\u00e9"}},
+		"of all":             {store.SessionFilter{Prefix: "user-1"}, []string{"p/user-1", "p/user-10", "p2/user-1", "p2/user-10", "z/user-1", "z/user-10"}},
+		"bound":              {store.SessionFilter{Prefix: "user-1", Bound: true}, []string{"p/user-1", "p2/user-1", "z/user-1"}},
+		"no pattern":         {store.SessionFilter{Pool: "z", Prefix: "100%"}, []string{"z/100%"}},
+		"case":               {store.SessionFilter{Pool: "z", Prefix: "us"}, []string{"z/usEr-1", "z/user", "z/user-", "z/user-1", "z/user-10", "z/user-2", "z/user-\u00e9", "z/user.1", "z/user_1"}},
+		"the last character": {store.SessionFilter{Prefix: "\U0010FFFF"}, []string{"p/\U0010FFFFx", "p2/\U0010FFFFx", "z/\U0010FFFFx"}},
+		"none":               {store.SessionFilter{Prefix: "user-3"}, nil},
+		"no pool":            {store.SessionFilter{Pool: "q", Prefix: "user"}, nil},
+	} {
+		for _, limit := range []int{1, 2, 100} {
+			require.Equal(t, c.want, k.sessionNames(t, c.f, limit), "%s, %d in a page", name, limit)
+		}
+	}
+}
+
+// sessionNames reads all pages of a list of sessions.
+func (k *kit) sessionNames(t *testing.T, f store.SessionFilter, limit int) (got []string) {
+	for after := ""; ; {
+		page, err := k.ListSessions(t.Context(), f, after, limit)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page), limit)
+		if len(page) == 0 {
+			return got
+		}
+		for i := range page {
+			got = append(got, page[i].Pool+"/"+page[i].Session)
+		}
+		if after = got[len(got)-1]; f.Pool != "" {
+			after = page[len(page)-1].Session
+		}
+	}
 }
 
 func testSnapshots(t *testing.T, k *kit) {

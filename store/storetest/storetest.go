@@ -67,6 +67,7 @@ var suite = []named{
 	{"sessions take turns", testSessionTurns},
 	{"session epochs", testSessionEpochs},
 	{"bound sessions", testBoundSessions},
+	{"sessions by prefix", testSessionsByPrefix},
 	{"snapshots", testSnapshots},
 	{"snapshot runs", testSnapshotRuns},
 	{"session started", testSessionStarted},

@@ -299,8 +299,8 @@ func (c *calls) GetSession(ctx context.Context, pool, session string) (store.Ses
 }
 
 // ListSessions implements store.Store.
-func (c *calls) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
-	return value(ctx, c, once, func() ([]store.Session, error) { return c.Store.ListSessions(ctx, pool, after, boundOnly, limit) })
+func (c *calls) ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error) {
+	return value(ctx, c, once, func() ([]store.Session, error) { return c.Store.ListSessions(ctx, f, after, limit) })
 }
 
 // Unbind implements store.Store.
