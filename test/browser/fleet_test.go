@@ -21,6 +21,8 @@ func TestEveryPageShowsItsPart(t *testing.T) {
 		{"workers/n1/python/0", "n1/python/0", "init_complete"},
 		{"nodes", "Nodes", "active"},
 		{"sessions", "Sessions", "u-42"},
+		{"sessions?q=u-4", "Sessions", "u-42"},
+		{"sessions?q=u-43", "Sessions", "No session has all of these filters"},
 		{"dead-letters", "Dead letters", "No dead letters"},
 		{"actions", "Actions", "core.echo"},
 		{"actions/core.fail", "core.fail", "retriable"},
