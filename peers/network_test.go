@@ -129,7 +129,7 @@ func TestHandlers(t *testing.T) {
 	reply, err := a.Ask(t.Context(), b.own, about, wire.Cancel{By: "ana"})
 	require.NoError(t, err)
 	require.Equal(t, wire.Ack{Refused: "not here: ana"}, reply)
-	require.Equal(t, Request{From: a.own, About: about}, got)
+	require.Equal(t, Request{From: a.own, About: about, Proven: true}, got)
 	reply, err = a.Ask(t.Context(), b.own, messages.Placement{}, wire.Kill{Pool: "p", Generation: 1})
 	require.NoError(t, err)
 	require.Equal(t, wire.Ack{Refused: "no such worker"}, reply)
