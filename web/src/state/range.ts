@@ -9,7 +9,7 @@ export interface Span {
   live: boolean
 }
 
-export const ages = [['-15min', '15 min'], ['-1h', '1 h'], ['-6h', '6 h'], ['-24h', '24 h'], ['-7d', '7 d']] as const
+export const ages = [['-15min', '15 min'], ['-1h', '1 h'], ['-6h', '6 h'], ['-24h', '24 h'], ['-7d', '7 d'], ['-30d', '30 d']] as const
 
 /** The longest range, in milliseconds. */
 export const rangeMax = 92 * 86_400_000
