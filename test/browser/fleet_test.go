@@ -27,6 +27,7 @@ func TestEveryPageShowsItsPart(t *testing.T) {
 		{"actions", "Actions", "core.echo"},
 		{"actions/core.fail", "core.fail", "retriable"},
 		{"pools/python", "Pool python", "2 ready"},
+		{"pools/go", "Pool go", "direct"},
 		{"sessions/go/u-42", "Session u-42", "core.echo"},
 		{"nodes/n1", "Node n1", "joined"},
 		{"changes/yesterday", "Change", "is no time"},

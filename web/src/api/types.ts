@@ -68,7 +68,26 @@ export interface Execution {
   result?: unknown
   error?: Failure
   retry?: Retry
+  /** Lists omit it. */
+  webhook?: Webhook
 }
+
+/** Who is told of an execution's outcome by HTTP, and how far that is. */
+export interface Webhook {
+  execution: string
+  url: string
+  on?: string[]
+  secret?: string
+  state: 'waiting' | 'due' | 'told' | 'given_up' | 'passed'
+  tries: number
+  since?: string
+  next_at?: string
+  code?: number
+  error?: string
+  ended_at?: string
+}
+
+export interface WebhookList { webhooks: Webhook[]; next_cursor?: string }
 
 export interface ExecutionList {
   executions: Execution[]
@@ -200,6 +219,8 @@ export interface Pool {
   restarts: number
   reason?: string
   routing: { mode: string; router?: string; epoch?: number; why?: string }
+  /** How executions go to its workers: direct, broker, or mixed where nodes differ. */
+  dispatch?: string
 }
 export interface PoolQueue {
   node: string

@@ -25,6 +25,7 @@ const patterns: Pattern[] = [
   ['dead-letters', 'dead-letters'],
   ['dead-letter', 'dead-letters/:id'],
   ['errors', 'errors'],
+  ['webhooks', 'webhooks'],
   ['operations', 'operations'],
   ['operation', 'operations/:id'],
   ['history', 'history'],

@@ -1,0 +1,39 @@
+package browser
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An execution's page says what became of its webhook. One that was given up is listed, and is called again.
+func TestAWebhookThatWasGivenUpIsCalledAgain(t *testing.T) {
+	var mended atomic.Bool
+	var calls atomic.Int64
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1); !mended.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	n := start(t, "--config", configured(t, `webhooks: {allow: ["http://127.0.0.1"], retry_base: 0.1, give_up_after: 1}`))
+	e := submit(t, n, "core.echo", map[string]any{}, map[string]any{"webhook": map[string]any{"url": receiver.URL + "/done"}, "wait_seconds": 10})
+
+	p := open(t, n, "/console/webhooks")
+	p.shows("tbody", "was given up, after")
+	p.shows("tbody", "HTTP 503")
+	p.looks("webhooks")
+	p.visit("/console/executions/" + e.ID)
+	p.shows("main", receiver.URL+"/done was given up, after")
+	p.looks("execution-webhook")
+	mended.Store(true)
+	before := calls.Load()
+	p.click("Call it again")
+	p.shows("main", "/done was told, after")
+	require.Greater(t, calls.Load(), before)
+	p.visit("/console/webhooks")
+	p.shows("main", "No webhook was given up")
+}
