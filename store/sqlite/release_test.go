@@ -22,8 +22,8 @@ func (c *conn) cached(t *testing.T) int {
 	return int(number32(out))
 }
 
+// It does not run beside others: all connections of a process share one list of pages, and those of other tests push out what it looks at.
 func TestTheCacheIsReleased(t *testing.T) {
-	t.Parallel()
 	s, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
