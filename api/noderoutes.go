@@ -38,7 +38,7 @@ func nodeRoutes() []*route {
 			handle: func(s *server, c *call) error {
 				c.leave() // a slow reader must not keep a place
 				head(c.w, headerJSON)
-				_, _ = c.w.Write(s.document)
+				_, _ = c.w.Write(s.document())
 				return nil
 			}},
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -44,7 +45,7 @@ type server struct {
 	Config
 	guard    *guard
 	logger   hclog.Logger
-	document []byte
+	document func() []byte // rendered when it is first asked for: it takes some 20 ms, and most nodes are never asked
 
 	requests, waits, batches, pages, streams gauge
 	chunks                                   chan struct{} // has one entry for each part of a stream that is being stored
@@ -66,7 +67,7 @@ func New(cfg Config) http.Handler {
 		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](), past: newWalks[*keyframe.Fleet](),
 	}
 	table := routes()
-	s.document = document(table, cfg.Version)
+	s.document = sync.OnceValue(func() []byte { return document(table, cfg.Version) })
 	return clean(s.mux(table))
 }
 
