@@ -175,7 +175,7 @@ func (r *Roster) sessionMoved(e *SessionMoved) {
 	}
 	switch {
 	case e.Worker.IsZero():
-	case known && e.Epoch == before.Epoch && e.Worker == before.Left: // the store does not know yet that it has ended
+	case !e.Asked && known && e.Epoch == before.Epoch && e.Worker == before.Left: // it was read before the store knew that it has ended
 		s.Worker, s.Left = messages.WorkerKey{}, before.Left
 	case r.workers[e.Worker] == nil:
 		r.emit(Unbind{Session: e.Session, Worker: e.Worker, Epoch: e.Epoch, Reason: "worker_gone"})
