@@ -124,7 +124,7 @@ func (x *elsewhere) ask(e *messages.Execution, pause time.Duration) {
 
 // ended tells the nodes that have asked for it an outcome that this node has stored.
 func (x *elsewhere) ended(e *messages.Execution) {
-	to := x.over(e.ID)
+	to := x.who(e.ID)
 	if len(to) == 0 {
 		return
 	}
@@ -157,8 +157,19 @@ func (x *elsewhere) tell(l *line, o wire.Outcome) {
 	}
 }
 
-// over strikes out an execution that has ended, on this node or on another, and returns who wants its outcome.
-func (x *elsewhere) over(id messages.ExecutionID) []messages.Incarnation {
+// over hears of an outcome by the store's hint. Another node may have stored it, or this one, whose recorder tells it soon.
+func (x *elsewhere) over(id messages.ExecutionID) {
+	if x.wanted.Load() == 0 {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer x.noted()
+	x.book.Over(time.Now(), id)
+}
+
+// who strikes out an execution that this node has ended, and returns who wants its outcome.
+func (x *elsewhere) who(id messages.ExecutionID) []messages.Incarnation {
 	if x.wanted.Load() == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ const (
 	LastsMax = 90 * time.Second // of one entry: the longest pause of a waiting caller, and what a look and the way take
 	NodeMax  = 1 << 14          // entries of one node: ten times what a busy node waits for at once
 	BookMax  = 1 << 16          // entries of all nodes: 10 MB
+	OverTime = 2 * time.Second  // for which an outcome is wanted still that may be this node's own: its hint can come before its recorder tells it
 )
 
 // Book has who wants which outcomes. An entry takes its place until its time is over, also when its outcome was told before: so the work
@@ -21,6 +22,7 @@ type Book struct {
 	swept   int64 // the seconds since begin that are over
 	wanting map[messages.ExecutionID][]want
 	due     map[int64][]place // by the second in which they end, or in which that is looked at again
+	over    []ending          // the first to be struck out first
 	of      map[messages.Incarnation]int
 	places  int
 }
@@ -29,6 +31,12 @@ type Book struct {
 type want struct {
 	by    messages.Incarnation
 	until time.Time
+}
+
+// ending is an execution that has ended, and when it is struck out.
+type ending struct {
+	id messages.ExecutionID
+	at time.Time
 }
 
 // place is what an entry takes.
@@ -83,6 +91,21 @@ func (b *Book) Told(now time.Time, id messages.ExecutionID) []messages.Incarnati
 	return nodes
 }
 
+// Over says that an execution has ended, on whatever node. After OverTime nobody wants its outcome of this one.
+func (b *Book) Over(now time.Time, id messages.ExecutionID) {
+	b.sweep(now)
+	at, shorter := now.Add(OverTime), false
+	list := b.wanting[id]
+	for i := range list {
+		if list[i].until.After(at) {
+			list[i].until, shorter = at, true
+		}
+	}
+	if shorter {
+		b.over = append(b.over, ending{id, at})
+	}
+}
+
 // Forget strikes out all that a node wants: it has ended.
 func (b *Book) Forget(by messages.Incarnation) {
 	if b.of[by] == 0 {
@@ -105,6 +128,10 @@ func (b *Book) Len() int { return len(b.wanting) }
 
 // sweep strikes out what is over.
 func (b *Book) sweep(now time.Time) {
+	for ; len(b.over) > 0 && !b.over[0].at.After(now); b.over = b.over[1:] {
+		id := b.over[0].id
+		b.keep(id, slices.DeleteFunc(b.wanting[id], func(w want) bool { return !w.until.After(now) }))
+	}
 	last := b.second(now)
 	for ; b.swept < last && b.places > 0; b.swept++ {
 		b.end(b.swept+1, now)

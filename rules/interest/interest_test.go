@@ -152,6 +152,13 @@ func TestABookAgainstItsMeaning(t *testing.T) {
 						delete(want, known)
 					}
 				}
+			case 4:
+				b.Over(now, p.id)
+				for known, until := range want {
+					if known.id == p.id && until.After(now.Add(OverTime)) {
+						want[known] = now.Add(OverTime)
+					}
+				}
 			case 1, 2, 3:
 				told := b.Told(now, p.id)
 				for _, by := range all {
@@ -171,7 +178,24 @@ func TestABookAgainstItsMeaning(t *testing.T) {
 		require.Zero(t, b.Len())
 		require.Empty(t, b.of)
 		require.Empty(t, b.due)
+		require.Empty(t, b.over)
 	})
+}
+
+// The hint of an outcome may come before the recorder of the same node tells it.
+func TestWhatIsOverIsWantedForAMomentStill(t *testing.T) {
+	t.Parallel()
+	b, all, id, other := NewBook(start), nodes(1), messages.NewExecutionID(), messages.NewExecutionID()
+	b.Note(start, all[0], id, time.Minute)
+	b.Note(start, all[0], other, time.Minute)
+	b.Over(start, id)
+	b.Over(start, other)
+	b.Over(start, messages.NewExecutionID())
+	require.Len(t, b.over, 2)
+	require.Equal(t, all, b.Told(start.Add(OverTime-1), id))
+	require.Empty(t, b.Told(start.Add(OverTime), other))
+	require.Zero(t, b.Len())
+	require.Empty(t, b.over)
 }
 
 func count(list []messages.Incarnation, of messages.Incarnation) (n int) {
