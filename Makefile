@@ -38,7 +38,7 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 PACKAGES ?= 2
 PARALLEL ?= 6
 PARALLEL_REAL ?= 3
-LONGEST := ./node ./store/postgres ./broker/rabbitmq
+LONGEST := ./node ./store/sqlite ./store/postgres ./broker/rabbitmq ./actors ./api ./process/... ./supervisor
 LONGEST_REAL := ./test/chaos ./test/browser ./test/e2e
 
 # Shows what go test alone would show, and then the slowest packages and tests. TIMES="-strict" fails where a package takes longer

@@ -144,9 +144,13 @@ func TestManyCallsThatDoNotWaitAskForNoWorker(t *testing.T) {
 		c.WrapStore, c.Workers["go"] = rows.wrap, calls
 	}, goPack(t, map[string]string{"quick": ""}))
 	most := 0
-	passing := func() {
-		_, err := k.Submit(t.Context(), []submit.Request{ask("t.quick", nil)})
-		assert.NoError(t, err)
+	passing := func() { // each round finds the workers idle that the one before used
+		submitted, err := k.Submit(t.Context(), []submit.Request{ask("t.quick", nil)})
+		if assert.NoError(t, err) {
+			ended, err := k.Wait(t.Context(), submitted[0].Execution.ID)
+			assert.NoError(t, err)
+			assert.Equal(t, messages.Completed, ended.Status)
+		}
 	}
 	k.until("five that do not wait ask", func() bool {
 		asked := rows.meet(calls, passing)
