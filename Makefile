@@ -84,16 +84,19 @@ test: test-race test-real fuzz ## Run every test, most of them under the race de
 # Without debug information tests are linked in two thirds of the time, and a failure still names its lines. make verify vets.
 LEAN := -ldflags='-s -w' -vet=off
 
+# Tests start thousands of Python processes. Where python3 is the script of a version manager, that takes longer than Python itself.
+PYTHON := PATH="$$(dirname "$$(python3 -c 'import sys; print(sys.executable)')"):$$PATH"
+
 # Everything is compiled before the first test, which would otherwise share the cores with the compiler.
 .PHONY: test-race
 test-race: need-test build
 	$(GO) build $(RACE) ./...
-	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
+	$(PYTHON) TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
 		$(LONGEST) $$($(GO) list ./... | grep -vE '$(REAL)') | $(SHOW_TIMES)
 
 .PHONY: test-real
 test-real: need-test
-	$(GO) test $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL_REAL) -timeout 15m \
+	$(PYTHON) $(GO) test $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL_REAL) -timeout 15m \
 		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)') | $(SHOW_TIMES)
 
 .PHONY: fuzz

@@ -180,6 +180,8 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			switch second := func(t *testing.T, s store.Store) store.Store { return d.second(t, s) }; name {
+			case "events all":
+				storetest.RunChanges(t, open)
 			case "two values":
 				storetest.Run(t, open)
 			case "defaults":

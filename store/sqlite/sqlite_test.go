@@ -46,14 +46,17 @@ func TestMain(m *testing.M) {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]sqlite.Config{
-		"defaults":         {},
-		"events all":       {EventsAll: true},
-		"little is cached": {CachedMax: 2, GroupRowsMax: 1},
+	for name, c := range map[string]struct {
+		cfg sqlite.Config
+		run func(*testing.T, storetest.Open)
+	}{
+		"defaults":         {sqlite.Config{}, func(t *testing.T, open storetest.Open) { storetest.Run(t, open) }},
+		"events all":       {sqlite.Config{EventsAll: true}, storetest.RunChanges},
+		"little is cached": {sqlite.Config{CachedMax: 2, GroupRowsMax: 1}, storetest.RunChanges},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Run(t, func(t *testing.T) store.Store { return open(t, cfg) })
+			c.run(t, func(t *testing.T) store.Store { return open(t, c.cfg) })
 		})
 	}
 }

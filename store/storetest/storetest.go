@@ -132,6 +132,32 @@ func Run(t *testing.T, open Open, options ...Option) {
 	for _, more := range options {
 		tests = append(tests, more()...)
 	}
+	runAll(t, open, tests)
+}
+
+// changes names the tests of what is changed in executions, and of what is recorded of it.
+var changes = map[string]bool{
+	"submit keeps every field": true, "submitted and placed at once": true, "submitted and claimed at once": true, "submit may be repeated": true,
+	"straight path": true, "handed over directly": true, "every change from every status": true, "races have one winner": true, "late outcomes": true,
+	"retry": true, "crashes over a chain": true, "events name who": true, "one retry of many callers": true, "cancel": true, "rescue": true,
+	"one bad row": true, "events": true, "sessions bind": true, "session epochs": true, "session started": true, "due order": true, "depths": true,
+	"events of ended placements": true, "histories": true, "histories as they are decided": true,
+}
+
+// RunChanges runs only the tests of the suite that change executions, for a setting that concerns nothing else.
+func RunChanges(t *testing.T, open Open) {
+	var tests []named
+	for _, c := range suite {
+		if changes[c.name] {
+			tests = append(tests, c)
+		}
+	}
+	require.Len(t, tests, len(changes), "a name that the suite does not have")
+	runAll(t, open, tests)
+}
+
+// runAll runs tests, each on a store of its own.
+func runAll(t *testing.T, open Open, tests []named) {
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

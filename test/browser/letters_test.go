@@ -13,7 +13,7 @@ import (
 
 // Dead letters that a filter has are requeued, and a chosen one is discarded, each after a preview that says what is skipped.
 func TestManyDeadLettersAreHandled(t *testing.T) {
-	store := servers.Postgres(t)
+	store := servers.RoomyPostgres(t)
 	n := on(t, "n1", store)
 	more := map[string]any{"wait_seconds": 10}
 	var ids []string

@@ -30,7 +30,7 @@ func outlast(t *testing.T, o servers.RabbitMQOptions, length time.Duration) {
 	paths, err := built()
 	require.NoError(t, err)
 	f := &full{t: t, ownRabbit: servers.PrivateRabbitMQ(t, o)}
-	f.prepare(servers.Postgres(t), f.ownRabbit.URL, "chaos", nil)
+	f.prepare(servers.RoomyPostgres(t), f.ownRabbit.URL, "chaos", nil)
 	n := f.join("a", paths.troupe, "pack")
 	f.start()
 	lost := f.holdUnacked()

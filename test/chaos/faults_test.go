@@ -87,8 +87,10 @@ func outage(random *rand.Rand) time.Duration {
 }
 
 // killOne kills a node and restarts it, before or after its lease has ended.
-func killOne(f *full, random *rand.Rand) {
-	n := f.any(random)
+func killOne(f *full, random *rand.Rand) { f.killFor(f.any(random), random) }
+
+// killFor kills a node, and restarts it after an outage.
+func (f *full) killFor(n *node, random *rand.Rand) {
 	f.take(n)
 	n.kill()
 	time.Sleep(outage(random))

@@ -96,7 +96,7 @@ var sharedRabbit = sync.OnceValues(func() (*servers.RabbitMQServer, error) {
 func newShared(t *testing.T, env ...string) *full {
 	t.Helper()
 	f := &full{t: t}
-	f.share(servers.Postgres(t), env)
+	f.share(servers.RoomyPostgres(t), env)
 	return f
 }
 

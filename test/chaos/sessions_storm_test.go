@@ -1,10 +1,12 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/test/chaos"
@@ -25,7 +28,7 @@ var counters = []string{"chaos.keep", "chaos.count", "chaos.go_count"}
 // nodeFaults are the ways in which a node ends and comes back. The reduced suite has the first two, and TestRollingRestarts has the
 // third.
 var nodeFaults = []fault{
-	{"node killed", killOne},
+	{"node killed", killHolder},
 	{"node drained", drainOne},
 	{"node stopped and started", restartOne},
 }
@@ -93,6 +96,23 @@ func (s storm) counting(random *rand.Rand) []*work {
 		plan[at] = w
 	}
 	return plan
+}
+
+// killHolder kills the node that holds the most sessions whose state is in no snapshot, and restarts it. With few sessions another
+// node may hold none.
+func killHolder(f *full, random *rand.Rand) {
+	var list api.SessionList
+	f.nodes[0].get("/api/v1/sessions?bound=1&limit=1000", &list)
+	held := map[messages.Incarnation]int{}
+	for i := range list.Sessions {
+		if one := &list.Sessions[i]; one.SnapshotRuns < one.Runs {
+			held[one.Worker.Incarnation]++
+		}
+	}
+	n := slices.MaxFunc(f.nodes, func(a, b *node) int {
+		return cmp.Compare(held[f.nodes[0].incarnation(a.name).Incarnation], held[f.nodes[0].incarnation(b.name).Incarnation])
+	})
+	f.killFor(n, random)
 }
 
 // drainOne drains a node by its API, waits for its end and starts it again.

@@ -19,10 +19,11 @@ import (
 
 // shownElsewhere are metrics without a series until something goes wrong that would disturb this test, by the test that shows one.
 var shownElsewhere = map[string]string{
-	"troupe_stale_writes_total":           "layers_test.go",              // of a node that was frozen
-	"troupe_worker_start_shortages_total": "shortage_test.go",            // of a node without file descriptors
-	"troupe_trace_spans_total":            "tracing_test.go",             // of a node that traces
-	"troupe_leaked_handlers":              "../../node/timeouts_test.go", // of a Go program with a handler that ignores its context
+	"troupe_stale_writes_total":           "layers_test.go",               // of a node that was frozen
+	"troupe_worker_start_shortages_total": "shortage_test.go",             // of a node without file descriptors
+	"troupe_trace_spans_total":            "tracing_test.go",              // of a node that traces
+	"troupe_leaked_handlers":              "../../node/timeouts_test.go",  // of a Go program with a handler that ignores its context
+	"troupe_awaited_outcomes_total":       "../../node/elsewhere_test.go", // of nodes with callers who wait on another node
 }
 
 // measured is a pack for a load of every kind, made of actions of the pack theatre.
