@@ -122,7 +122,9 @@ func subscribe(s *session, suspects *suspects, queue string, prefetch int) (*con
 		return nil, asError("consume "+queue, first.err)
 	}
 	c.from, c.tag = first.from, first.tag
-	s.consumers.Add(1)
+	if !s.join() {
+		return nil, asError("consume "+queue, amqp.ErrClosed) // the channel ends with the connection
+	}
 	go c.run()
 	return c, nil
 }

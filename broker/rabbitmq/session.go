@@ -33,6 +33,7 @@ type session struct {
 
 	over      chan struct{} // closed when the session ends, before the connection is closed
 	cause     error         // reason of the end; set before over is closed
+	joins     sync.Mutex    // held where consumers join, and where the session ends: none may join those that are waited for
 	consumers sync.WaitGroup
 	lanes     sync.WaitGroup
 }
@@ -70,8 +71,10 @@ func (s *session) wait(ctx context.Context) error {
 
 // close ends the session: consumers send their last settlements, then the connection is closed.
 func (s *session) close(cause error) {
+	s.joins.Lock()
 	s.cause = cause
 	close(s.over)
+	s.joins.Unlock()
 	flushed := make(chan struct{})
 	go func() {
 		s.consumers.Wait()
@@ -86,6 +89,19 @@ func (s *session) close(cause error) {
 	_ = s.connection.CloseDeadline(time.Now().Add(closeMax)) // the connection is gone, with or without an error
 	<-flushed
 	s.lanes.Wait()
+}
+
+// join notes that a consumer runs until it says that it is done; false: the session is over.
+func (s *session) join() bool {
+	s.joins.Lock()
+	defer s.joins.Unlock()
+	select {
+	case <-s.over:
+		return false
+	default:
+		s.consumers.Add(1)
+		return true
+	}
 }
 
 // property returns one of the server's properties.
