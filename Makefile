@@ -19,8 +19,11 @@ LINT := bin/tools/golangci-lint
 TOOLS_MOD := tools/go.mod
 
 # These packages drive the built binary and real processes, or measure: the race detector would watch the test and not
-# the node, at several times the cost. Everything else runs under it.
+# the node, at several times the cost. Everything else but the plain ones below runs under it.
 REAL := /test/(e2e|chaos|bench|browser)(/|$$$$)
+
+# The decisions start no goroutines, which test/arch checks; the other two only read files.
+PLAIN := /rules/|/test/(arch|record)$$$$
 
 # SQLite itself is C translated to Go, and each connection belongs to one goroutine at a time: the detector watches the code
 # that hands connections over, and not the library's inside, which made the embedded store's tests take three times as long.
@@ -35,8 +38,9 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 # tests than the machine has cores; fewer where a node is a process of its own with a load of executions. The longest packages come
 # first, so that the others run beside them and none is left for the end. How many tests use the shared Postgres at a time, the
 # packages bound themselves: a server takes 100 connections, a node up to ten.
-PACKAGES ?= 2
+PACKAGES ?= 3
 PARALLEL ?= 6
+PACKAGES_REAL ?= 2
 PARALLEL_REAL ?= 3
 LONGEST := ./node ./store/sqlite ./store/postgres ./broker/rabbitmq ./actors ./api ./process/... ./supervisor
 LONGEST_REAL := ./test/chaos ./test/browser ./test/e2e
@@ -92,12 +96,12 @@ PYTHON := PATH="$$(dirname "$$(python3 -c 'import sys; print(sys.executable)')")
 test-race: need-test build
 	$(GO) build $(RACE) ./...
 	$(PYTHON) TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
-		$(LONGEST) $$($(GO) list ./... | grep -vE '$(REAL)') | $(SHOW_TIMES)
+		$(LONGEST) $$($(GO) list ./... | grep -vE '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 .PHONY: test-real
 test-real: need-test
-	$(PYTHON) $(GO) test $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL_REAL) -timeout 15m \
-		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)') | $(SHOW_TIMES)
+	$(PYTHON) $(GO) test $(LEAN) -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
+		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 .PHONY: fuzz
 fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.

@@ -30,7 +30,7 @@ func cluster(t *testing.T, size int) []*node {
 // The overview of each node shows all of them, and what any of them has submitted. A node that is killed is seen within seconds under
 // open pages.
 func TestThreeNodesSeeTheSame(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	nodes := cluster(t, 3)
 	var lists, overviews []*page
 	for _, n := range nodes {

@@ -29,6 +29,7 @@ func TestAListShowsWhatItsAddressSays(t *testing.T) {
 	p := open(t, n, "/console/executions?label=test%3Daddress")
 	p.until("two rows", func() bool { return p.count("tbody tr") == 2 })
 	p.looks("executions")
+	p.contrasts("executions")
 	p.do(chromedp.SendKeys("#filter", "status:failed"+kb.Enter))
 	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
 	p.shows("tbody", "boom")

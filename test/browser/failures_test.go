@@ -72,7 +72,7 @@ const away = "503 (Service Unavailable)"
 // The store is killed under open pages. What the nodes know by themselves stays live, the rest is grey with its age and the reason, and
 // all go on when the store is back.
 func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	store := servers.PrivatePostgres(t, servers.PostgresOptions{Unsafe: true})
 	n := on(t, "n1", store.URL)
 	labelled(t, n, "away")
@@ -117,7 +117,7 @@ func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
 
 // The broker is killed under an open page, which says so and goes on.
 func TestTheBrokerIsAwayUnderAnOpenPage(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	broker := servers.PrivateRabbitMQ(t, servers.RabbitMQOptions{})
 	n := on(t, "n1", servers.RoomyPostgres(t), "--broker", broker.URL)
 	p := open(t, n, "/console/")
@@ -134,7 +134,7 @@ func TestTheBrokerIsAwayUnderAnOpenPage(t *testing.T) {
 
 // A node is drained from a page of another node. Its own pages say that it has gone, and the others that it drains, and then that it left.
 func TestANodeIsDrainedUnderOpenPages(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	nodes := cluster(t, 2)
 	own, other := open(t, nodes[1], "/console/nodes"), open(t, nodes[0], "/console/nodes")
 	for _, p := range []*page{own, other} {
@@ -190,7 +190,7 @@ func TestATokenIsRemovedUnderAnOpenPage(t *testing.T) {
 
 // The node of an execution's page is killed and comes back, while another node runs the execution: its output goes on in the page.
 func TestOutputGoesOnWhenTheNodeIsBack(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	nodes := cluster(t, 2)
 	ask[map[string]any](t, nodes[0], http.MethodPost, "/api/v1/nodes/n1/cordon", nil)
 	words := strings.Repeat("ebb ", 20) + "flow"

@@ -38,6 +38,7 @@ func TestEveryPageShowsItsPart(t *testing.T) {
 		p.shows("h1", page.name)
 		p.shows("main", page.shows)
 		p.looks(strings.NewReplacer("/", "-", "?", "-", "=", "-").Replace(page.path))
+		p.contrasts(page.path)
 		require.Equal(t, "/console/"+page.path, p.value("location.pathname + location.search"))
 	}
 }

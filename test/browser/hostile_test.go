@@ -43,7 +43,7 @@ func (p *page) harmless(where string) {
 // What programs and callers write is text on every page, whatever it looks like: output, results, errors, stacks, labels, names, marks,
 // reasons, and what a worker says that does not start.
 func TestWhatProgramsWriteIsText(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	n := start(t, "--packs", hostilePack(t))
 	e := submit(t, n, "bad.say", map[string]any{"turned": turned, hostile: hostile}, map[string]any{
 		"wait_seconds": 30, "session": "<i>s</i>", "labels": map[string]any{"<b>team": hostile}, "idempotency_key": hostile,

@@ -149,7 +149,7 @@ func TestATabWithoutSharedWorkersHasItsOwnStream(t *testing.T) {
 
 // Where another version answers than the page is from, the page offers to load the new one, and keeps what it shows.
 func TestAnotherVersionOffersAReload(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	other := filepath.Join(t.TempDir(), "troupe")
 	out, err := exec.Command("go", "build", "-ldflags", "-X main.version=9.9.9", "-o", other, "../../cmd/troupe").CombinedOutput()
 	require.NoError(t, err, "%s", out)

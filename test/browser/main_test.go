@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -14,7 +16,8 @@ import (
 
 var pictures = flag.String("screenshots", "", "folder for pictures of the pages; empty: none")
 
-// binary is the troupe under test, and scratch a folder for this process. Chromium is one for all tests, each with tabs of its own.
+// binary is the troupe under test, and scratch a folder for this process. Chromium is one for all tests but those that run apart, each
+// with tabs of its own.
 var (
 	binary   string
 	scratch  string
@@ -44,20 +47,54 @@ func run(m *testing.M) (int, error) {
 			return 1, fmt.Errorf("build troupe: %w\n%s", err, out)
 		}
 	}
-	// Tests may run as root, where Chromium has no sandbox; and /dev/shm may be small in a container.
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.WSURLReadTimeout(patience))
-	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
-	defer end()
-	browser, leave := chromedp.NewContext(allocator)
-	defer leave()
-	if err := chromedp.Run(browser); err != nil {
-		return 1, fmt.Errorf("start Chromium: %w", err)
+	browser, leave, err := startChromium(filepath.Join(dir, "profile"))
+	if err != nil {
+		return 1, err
 	}
+	defer leave()
 	chromium = browser
 	code := m.Run()
 	if stage.node != nil {
 		stage.node.kill()
 	}
 	return code, nil
+}
+
+// startChromium starts a Chromium. Tests may run as root, where it has no sandbox; and /dev/shm may be small in a container.
+func startChromium(profile string) (context.Context, func(), error) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience))
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, leave := chromedp.NewContext(allocator)
+	both := func() { leave(); end() }
+	if err := chromedp.Run(browser); err != nil {
+		both()
+		return nil, nil, fmt.Errorf("start Chromium: %w", err)
+	}
+	return browser, both, nil
+}
+
+// browsers has the browsers of tests that run apart, by the test's name.
+var browsers sync.Map
+
+// apart lets a test run beside others, with a Chromium of its own: a tab behind another one may draw nothing.
+func apart(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	browser, leave, err := startChromium(filepath.Join(scratch, "profile-"+t.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(leave)
+	browsers.Store(t.Name(), browser)
+}
+
+// browserOf is the browser of a test or of its part.
+func browserOf(t *testing.T) context.Context {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if own, ok := browsers.Load(name); ok {
+		return own.(context.Context)
+	}
+	return chromium
 }

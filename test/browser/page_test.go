@@ -36,7 +36,7 @@ type page struct {
 // open opens a page of the console in a new tab, 1280 px wide. Passes are complaints that are part of the test.
 func open(t *testing.T, n *node, path string, passes ...string) *page {
 	t.Helper()
-	tab, leave := chromedp.NewContext(chromium)
+	tab, leave := chromedp.NewContext(browserOf(t))
 	t.Cleanup(leave)
 	ctx, stop := context.WithTimeout(tab, 4*patience)
 	t.Cleanup(stop)
@@ -199,8 +199,8 @@ var (
 	themes = []string{"light", "dark"}
 )
 
-// looks checks the page at every width and in every theme, and with high contrast: nothing reaches beyond the screen, and axe finds
-// nothing. At a zoom of 200 % it fits too. With -screenshots it takes pictures.
+// looks checks the page at every width and in every theme: nothing reaches beyond the screen, and axe finds nothing. At a zoom of 200 %
+// it fits too. With -screenshots it takes pictures.
 func (p *page) looks(name string) {
 	p.t.Helper()
 	for _, width := range widths {
@@ -213,7 +213,13 @@ func (p *page) looks(name string) {
 	}
 	p.do(p.theme("light"), chromedp.EmulateViewport(1280/2, 800/2, chromedp.EmulateScale(2)))
 	p.fits(name + " at a zoom of 200 %")
-	p.do(chromedp.EmulateViewport(1280, 800), chromedp.Evaluate("document.documentElement.dataset.theme = 'contrast'", nil))
+	p.do(chromedp.EmulateViewport(1280, 800))
+}
+
+// contrasts checks the page with high contrast.
+func (p *page) contrasts(name string) {
+	p.t.Helper()
+	p.do(chromedp.Evaluate("document.documentElement.dataset.theme = 'contrast'", nil))
 	p.accessible(name + " with high contrast")
 	p.picture(name + "-1280-contrast")
 	p.do(chromedp.Evaluate("delete document.documentElement.dataset.theme", nil))

@@ -67,7 +67,7 @@ func (v *visitor) home() {
 func last(nodes []*node) *node { return nodes[len(nodes)-1] }
 
 func TestTheTenQuestions(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	require.Len(t, questions, 10)
 	for i, q := range questions {
 		t.Run(fmt.Sprintf("%d %s", i+1, q.text), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestTheTenQuestions(t *testing.T) {
 }
 
 func TestTheQuestionsOfACluster(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	nodes := cluster(t, 3)
 	for i, q := range questions {
 		if q.cluster {

@@ -14,7 +14,7 @@ import (
 func TestTheTreeShowsTroubleAndWhatRuns(t *testing.T) {
 	n := start(t)
 	long := submit(t, n, "core.sleep", map[string]any{"seconds": 60}, nil)
-	p := open(t, n, "/console/tree")
+	p := open(t, n, "/console/tree", "404") // the panel may ask for the actor that was killed
 	p.shows("h1", "Tree")
 	p.shows(".lead", "1 node, ")
 	p.shows(".lead", "none in trouble")
@@ -69,7 +69,7 @@ func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.R
 
 // The tree of the past has what there was, outlines what differs from now, and goes by the events of its time line.
 func TestTheTreeOfThePast(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	n := start(t)
 	p := open(t, n, "/console/tree")
 	p.shows(".scrubber strong", "Now")

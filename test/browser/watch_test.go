@@ -21,7 +21,7 @@ func write(t *testing.T, folder, name, text string) {
 
 // Question 1 at 03:12: what broke, why, since when, what was lost, and what to do.
 func TestTheOverviewSaysWhatBrokeAndWhatToDo(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	pack := t.TempDir()
 	write(t, pack, "pack.yaml", "name: sick\nversion: 1.0.0\npools:\n  - {name: own, runtime: python, workers: 1}\n")
 	write(t, pack, "actions/say.yaml", "name: say\nruntime: python\npool: own\nentrypoint: say.py:say\n")
@@ -39,6 +39,7 @@ func TestTheOverviewSaysWhatBrokeAndWhatToDo(t *testing.T) {
 	p.shows(".verdict", "1 thing to look at")
 	p.shows(".lost", "nothing")
 	p.looks("overview-broken")
+	p.contrasts("overview-broken")
 	p.do(chromedp.Click(".finding h3 a"))
 	p.shows("h1", "Workers")
 	require.Equal(t, "/console/workers?pool=sick.own", p.value("location.pathname + location.search"))
@@ -64,6 +65,7 @@ func TestErrorsAreShownInGroups(t *testing.T) {
 	p.shows(".foot", "4 executions failed")
 	require.Equal(t, 2, p.count("tbody tr"))
 	p.looks("errors")
+	p.contrasts("errors")
 	p.do(chromedp.SetValue(".head select", "worker"), chromedp.Evaluate("document.querySelector('.head select').dispatchEvent(new Event('change', {bubbles: true}))", nil))
 	p.shows("tbody", "core.fail ×")
 	require.Equal(t, "/console/errors?by=worker", p.value("location.pathname + location.search"))
