@@ -98,9 +98,10 @@ test-race: need-test build
 	$(PYTHON) TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
 		$(LONGEST) $$($(GO) list ./... | grep -vE '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
+# -count=1: what these tests build and start is no part of them for the cache of results.
 .PHONY: test-real
 test-real: need-test
-	$(PYTHON) $(GO) test $(LEAN) -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
+	$(PYTHON) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
 		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 .PHONY: fuzz
