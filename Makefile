@@ -80,7 +80,7 @@ SLOW := $(REAL)|troupe/(node|store/postgres|broker/rabbitmq|test/(servers|netns)
 .PHONY: fast
 fast: need-go ## Run the tests of about a minute: all packages but those that need servers for most of their tests, without the race detector.
 	@tools/need python3 node
-	$(GO) test -json -parallel $(PARALLEL) $$($(GO) list ./... | grep -vE '$(SLOW)') | $(SHOW_TIMES)
+	$(GO) test $(LEAN) -json -parallel $(PARALLEL) $$($(GO) list ./... | grep -vE '$(SLOW)') | $(SHOW_TIMES)
 
 .PHONY: test
 test: test-race test-real fuzz ## Run every test, most of them under the race detector, and every fuzz target for a moment.
