@@ -168,9 +168,10 @@ func TestAMonitorOnOneGoroutine(t *testing.T) {
 // An observer says that an actor is stuck once it has stood at one message for long enough, until it goes on.
 func TestAnObserverOnOneGoroutine(t *testing.T) {
 	t.Parallel()
-	w, system, goOn := still.New(), newSystem(t), make(chan struct{})
+	w, system, began, goOn := still.New(), newSystem(t), make(chan struct{}, 2), make(chan struct{})
 	h := &hearer{on: func(ctx actor.Context) {
 		if _, waits := ctx.Message().(string); waits {
+			began <- struct{}{}
 			<-goOn
 		}
 	}}
@@ -179,6 +180,7 @@ func TestAnObserverOnOneGoroutine(t *testing.T) {
 	for range 2 {
 		system.Send(pid, "wait")
 	}
+	<-began // before that both wait, and to begin is progress
 	soon(t, func() bool { return len(system.Registry.Waiting()) == 1 }, "one message waits behind another")
 	o := &Observer{cell: &Cell{}, seen: map[string]progress{}, cfg: ObserverConfig{
 		System: system, Logger: hclog.NewNullLogger(), Every: time.Second, After: time.Minute,
