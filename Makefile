@@ -75,12 +75,16 @@ release: need-go ## Build bin/troupe to be passed on: without symbols, and witho
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(BIN) ./cmd/troupe
 
 # These packages have tests of which most need servers or networks of their own.
-SLOW := $(REAL)|troupe/(node|store/postgres|broker/rabbitmq|test/(servers|netns))$$$$
+SLOW := $(REAL)|troupe/(node|store/postgres|pgtx|broker/rabbitmq|test/(servers|netns))$$$$
+
+# -short leaves out what repeats a suite with other settings or in another language.
+LONGEST_FAST := ./process/check ./store/sqlite ./supervisor ./process ./peers
 
 .PHONY: fast
-fast: need-go ## Run the tests of about a minute: all packages but those that need servers for most of their tests, without the race detector.
+fast: need-go ## Run the tests of a minute: those that need no server and repeat no suite, without the race detector.
 	@tools/need python3 node
-	$(GO) test $(LEAN) -json -parallel $(PARALLEL) $$($(GO) list ./... | grep -vE '$(SLOW)') | $(SHOW_TIMES)
+	$(PYTHON) $(GO) test $(LEAN) -short -json -p 4 -parallel $(PARALLEL) \
+		$(LONGEST_FAST) $$($(GO) list ./... | grep -vE '$(SLOW)') | $(SHOW_TIMES)
 
 .PHONY: test
 test: test-race test-real fuzz ## Run every test, most of them under the race detector, and every fuzz target for a moment.

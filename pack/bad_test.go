@@ -331,6 +331,9 @@ func TestProblemsAreBounded(t *testing.T) {
 }
 
 func TestTooManyFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 10,000 files: not with -short")
+	}
 	t.Parallel()
 	contents := files{"pack.yaml": goodPack, "actions/a.yaml": "name: a\nruntime: go\n"}
 	dir := write(t, contents)

@@ -26,6 +26,9 @@ const suiteTime = 3 * time.Minute
 
 // TestSuitesOfTheOtherLanguages runs the tests that are written in Python and JavaScript, so that one command runs all.
 func TestSuitesOfTheOtherLanguages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole suites of other languages: not with -short")
+	}
 	t.Parallel()
 	suites := []struct {
 		name, dir, program string

@@ -160,6 +160,9 @@ func (r result) findings(t *testing.T) map[string]finding {
 // The full mode, on real servers: an empty database, a migration, live nodes of one name, queues of a dead one, a shared
 // queue of other arguments, servers that are not there.
 func TestMigrateAndDoctorOnServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs servers: not with -short")
+	}
 	t.Parallel()
 	ctx, database := t.Context(), servers.Postgres(t)
 	url, prefix := servers.RabbitMQ(t)

@@ -39,6 +39,9 @@ const stepsMax = 30
 
 // The work of a list is bounded, however many executions are stored.
 func TestListsOfALargeStoreAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 150,000 rows: not with -short")
+	}
 	t.Parallel()
 	listsAreBounded(t, 150_000)
 }

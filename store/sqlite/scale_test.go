@@ -15,6 +15,9 @@ import (
 
 // Executions that ended after many with run_at far ahead are purged, and the work of one purge is bounded.
 func TestScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 120,000 rows: not with -short")
+	}
 	t.Parallel()
 	retentionBehindTheWaiting(t, 120_000)
 }

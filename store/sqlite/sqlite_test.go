@@ -54,6 +54,9 @@ func TestStore(t *testing.T) {
 		"events all":       {sqlite.Config{EventsAll: true}, storetest.RunChanges},
 		"little is cached": {sqlite.Config{CachedMax: 2, GroupRowsMax: 1}, storetest.RunChanges},
 	} {
+		if testing.Short() && name != "defaults" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.run(t, func(t *testing.T) store.Store { return open(t, c.cfg) })
@@ -63,6 +66,9 @@ func TestStore(t *testing.T) {
 
 // TestStoreUnderFaults runs the suite through a caller that repeats the calls that a faulty network lost.
 func TestStoreUnderFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the suite a second time: not with -short")
+	}
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return faulty.Repeat(faulty.New(open(t, sqlite.Config{}), faulty.Config{Seed: 1}))
