@@ -47,6 +47,8 @@ type Config struct {
 	Packs    []string // folders with packs
 	Workers  int      // how many handlers of this program run at a time; default 128
 	Logger   hclog.Logger
+	// Pools is what is set for single pools, by their names. A pool without a Dispatch has the node's.
+	Pools node.PoolSettings
 	// PeersListen is the address at which the other nodes of a shared store reach this one, as host:port on a loopback
 	// address. The default is a free port of 127.0.0.1. With "off" it does not listen.
 	PeersListen string
@@ -67,7 +69,7 @@ type Node struct {
 func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
-		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix}, Dispatching: node.Dispatching{Dispatch: cfg.Dispatch},
+		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix}, Dispatching: node.Dispatching{Dispatch: cfg.Dispatch, Pools: cfg.Pools},
 		Webhooks: cfg.Webhooks, Peers: peers.Settings{Listen: cfg.PeersListen}, Worker: node.Worker{ShutdownTimeout: cfg.ShutdownTimeout}, Handlers: map[string]messages.Handler{},
 		Workers: map[messages.Runtime]int{runtime.All().Handlers().Name: cfg.Workers},
 	}
