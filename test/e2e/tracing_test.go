@@ -211,6 +211,33 @@ func TestTracingWithServers(t *testing.T) {
 	require.Equal(t, []string{"n1", "n2", "n2"}, []string{all["submit"].Resource["troupe.node"], all["run"].Resource["troupe.node"], all["finish"].Resource["troupe.node"]})
 }
 
+// TestTracingOnPostgresAlone follows executions that one node places and another one runs, without RabbitMQ, submitted by HTTP and by SQL.
+func TestTracingOnPostgresAlone(t *testing.T) {
+	t.Parallel()
+	c, v := collector.Start(t), newVenue(t)
+	begin := func(name string) *node {
+		return start(t, options{packs: []string{callers(t)}, config: "tracing: {enabled: true, endpoint: '" + c.URL() + "'}\n", flags: []string{"--name", name, "--store", v.database}})
+	}
+	n1, n2 := begin("n1"), begin("n2")
+	n1.prints(t, "cordon", "node", "n1", "--reason", "its workers take nothing")
+	apart := func(id, way string) {
+		all := tree(t, c.Await(t, id, finished), "00000000000000aa")
+		require.Equal(t, "submit place claim run finish", operations(all), "nothing is published, and the claim comes from another node")
+		require.Equal(t, way, all["submit"].Attributes["troupe.submitted_by"])
+		require.Equal(t, "n2", all["run"].Resource["troupe.node"])
+		require.Equal(t, "n2", all["finish"].Resource["troupe.node"])
+	}
+	parent, id := traceOf(25)
+	e := n1.finish(t, n1.submitIn(t, parent, "vendor=1", "stage.py"))
+	require.Equal(t, "vendor=1", e.text("result", "state"))
+	apart(id, "api")
+
+	parent, id = traceOf(26)
+	require.NoError(t, servers.Execute(v.database, "INSERT INTO submission (action, trace) VALUES ('stage.sh', '"+parent+"')"))
+	apart(id, "sql")
+	require.NoError(t, n2.stop())
+}
+
 // TestTracingOff holds that a node which is not told to trace calls no collector and gives nothing a trace.
 func TestTracingOff(t *testing.T) {
 	t.Parallel()
