@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -180,4 +181,47 @@ func BenchmarkWhole(b *testing.B) {
 		}
 	}
 	report(b, d, before)
+}
+
+// BenchmarkAlone has one caller whose executions are stored with their claim and then finished: what a caller that waits waits for in the
+// store, without a node. A bare commit of one row on another connection stands beside each.
+func BenchmarkAlone(b *testing.B) {
+	d := newBench(b)
+	s := d.open(b, postgres.Config{})
+	worker := joined(b, s)
+	db, err := pgx.Connect(b.Context(), d.url)
+	require.NoError(b, err)
+	defer db.Close(b.Context())
+	_, err = db.Exec(b.Context(), "CREATE TABLE bare (n bigint)")
+	require.NoError(b, err)
+	took := map[string][]time.Duration{}
+	timed := func(name string, do func()) {
+		began := time.Now()
+		do()
+		took[name] = append(took[name], time.Since(began))
+	}
+	b.ResetTimer()
+	before := cpu()
+	for range b.N {
+		e := noop(1)
+		timed("submit", func() {
+			out, err := s.SubmitPlaced(b.Context(), e, []*store.Place{{ID: e[0].ID, Worker: worker, WorkerID: "n/go/0", PlacedBy: worker.Incarnation, ClaimWithin: time.Minute, Generation: 1}})
+			require.NoError(b, err)
+			require.Equal(b, messages.Running, out[0].Execution.Status)
+		})
+		timed("finish", func() {
+			out, err := s.Apply(b.Context(), []store.Change{&store.Finish{ID: e[0].ID, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed, Result: json.RawMessage(`{}`)}}})
+			require.NoError(b, err)
+			require.Equal(b, store.Applied, out[0].Verdict, out[0].Err)
+		})
+		timed("commit", func() {
+			_, err := db.Exec(b.Context(), "INSERT INTO bare VALUES (1)")
+			require.NoError(b, err)
+		})
+	}
+	report(b, d, before)
+	for name, all := range took {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)/2].Microseconds()), name+"-p50-µs")
+	}
 }
