@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,11 +146,14 @@ func (l *listing) walk(limit, walkMax int) string {
 func (l *listing) statuses() string {
 	var parts []string
 	active, ranks, ofPool := false, ranksSQL, ""
-	if l.f.Pool != "" {
+	walked := l.f.Walked()
+	// The server refuses a parameter that no part of the statement uses.
+	if l.f.Pool != "" && slices.ContainsFunc(walked, func(s messages.Status) bool {
+		return s == messages.Requested || s >= messages.Scheduled && !s.Terminal()
+	}) {
 		pool := l.arg(encodeText(l.f.Pool))
 		ranks, ofPool = strings.ReplaceAll(ranksSQL, "rank IS NOT NULL", "rank IS NOT NULL AND pool = "+pool), " AND pool = "+pool
 	}
-	walked := l.f.Walked()
 	for _, st := range walked {
 		switch {
 		case st.Terminal():

@@ -83,6 +83,12 @@ func listCases(stored []messages.Execution) map[string]listCase {
 			func(e messages.Execution) bool { return !e.Status.Terminal() }},
 		"waits in another pool": {store.Filter{Pool: "other", Statuses: []messages.Status{messages.Requested, messages.Running}},
 			func(messages.Execution) bool { return false }},
+		"failed in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Failed, messages.TimedOut}},
+			func(e messages.Execution) bool { return e.Status == messages.Failed || e.Status == messages.TimedOut }},
+		"error in a pool":      {store.Filter{Pool: pool, Error: messages.CodeActionError}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
+		"scheduling in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Scheduling}}, func(messages.Execution) bool { return false }},
+		"failed or waits in another pool": {store.Filter{Pool: "other", Statuses: []messages.Status{messages.Failed, messages.Requested}},
+			func(messages.Execution) bool { return false }},
 		"two statuses": {store.Filter{Statuses: []messages.Status{messages.Failed, messages.Requested}}, func(e messages.Execution) bool { return e.Status == messages.Failed || e.Status == messages.Requested }},
 		"many": {store.Filter{Statuses: []messages.Status{messages.Completed, messages.Running}, Session: "even", Action: "core.even", Pool: pool, Worker: workerID(1), Labels: [][2]string{{"all", "yes"}}},
 			func(e messages.Execution) bool {
