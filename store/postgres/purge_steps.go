@@ -204,20 +204,15 @@ func (s *core) horizon(ctx context.Context, before time.Time) (int64, error) {
 	return s.seqBefore(ctx, before.Add(statementTimeout))
 }
 
+// seqBeforeSQL halves the seqs in one statement, because each step of its own would be a round trip.
+const seqBeforeSQL = `WITH RECURSIVE b (low, high) AS (SELECT 0::bigint, coalesce((SELECT max(seq) FROM request), 0)
+ UNION ALL SELECT CASE WHEN r.at < $1 THEN m.mid ELSE b.low END, CASE WHEN r.at < $1 THEN b.high ELSE m.mid - 1 END
+  FROM b CROSS JOIN LATERAL (SELECT b.low + (b.high - b.low + 1) / 2 AS mid) m
+  CROSS JOIN LATERAL (SELECT requested_at AS at FROM request WHERE seq >= m.mid ORDER BY seq LIMIT 1) r WHERE b.low < b.high)
+SELECT low FROM b WHERE low >= high`
+
 // seqBefore returns the largest seq that was requested before the given time, by bisection.
-func (s *core) seqBefore(ctx context.Context, before time.Time) (int64, error) {
-	var low, high int64
-	err := s.query(ctx, "look for old executions", func(v *scanner) { high = v.integer() }, "SELECT max(seq) FROM request")
-	for err == nil && low < high {
-		mid := low + (high-low+1)/2
-		var at time.Time
-		err = s.query(ctx, "look for old executions", func(v *scanner) { at = v.time() },
-			"SELECT requested_at FROM request WHERE seq >= $1 ORDER BY seq LIMIT 1", mid)
-		if at.Before(before) {
-			low = mid
-		} else {
-			high = mid - 1
-		}
-	}
-	return low, err
+func (s *core) seqBefore(ctx context.Context, before time.Time) (seq int64, err error) {
+	err = s.query(ctx, "look for old executions", func(v *scanner) { seq = v.integer() }, seqBeforeSQL, timeOf(before))
+	return seq, err
 }
