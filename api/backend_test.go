@@ -258,7 +258,9 @@ func (b *backend) Mark(e messages.JournalEntry) {
 }
 
 func (b *backend) Ledger(_ context.Context, from, to time.Time) (*rollup.Ledger, error) {
-	return rollup.NewLedger(from, to, []rollup.Requested{{Status: messages.Completed, N: 3}}, 0, 5, time.Time{}), nil
+	l, around := rollup.NewLedger(from, to, []rollup.Requested{{Minute: from, Status: messages.Completed, N: 3}})
+	l.Compare(5, around, time.Time{})
+	return l, nil
 }
 
 func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, error) {

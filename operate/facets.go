@@ -84,7 +84,7 @@ func (q *executions) countMinutes(ctx context.Context, f *store.Filter, fields [
 		}
 		to = to.Add(time.Minute)
 	}
-	_, cut, err := q.readRows(ctx, f.From.Truncate(time.Minute), to, facetsRows, func(r *rollup.Row) {
+	_, cut, err := q.readRows(ctx, store.RollupQuery{From: f.From.Truncate(time.Minute), To: to, Bare: true}, facetsRows, func(r *rollup.Row) {
 		if ofMinutes(f, &r.Key) {
 			counts.AddMinute(&r.Key, r.N)
 		}

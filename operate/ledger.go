@@ -5,9 +5,17 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/rules/rollup"
+	"github.com/troupe-run/troupe/store"
 )
 
-// Ledger says what became of the executions that were requested in a time, whose ends are taken to whole minutes: nodes count by minute.
+// Bounds of a ledger.
+const (
+	ledgerTime = 50 * time.Millisecond // of counting executions, but for the last slice
+	ledgerRows = 20_000                // counts by minute and by hour that are read for each of its parts
+)
+
+// Ledger says what became of the executions that were requested in a time, whose ends are taken to whole minutes: nodes count by minute. As
+// many executions are counted and compared as are counted within ledgerTime. Of the rest it says what the nodes counted.
 func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Ledger, error) {
 	if shut := q.cfg.Self.Gate(); shut != nil {
 		return nil, shut
@@ -17,54 +25,54 @@ func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Le
 		return nil, err
 	}
 	from, to = from.Truncate(time.Minute), to.Add(time.Minute-1).Truncate(time.Minute)
-	in, err := q.cfg.Store.CountRequested(ctx, from, to)
+	in, err := q.cfg.Store.CountRequested(ctx, store.CountQuery{From: from.Add(-rollup.LedgerBefore), To: to.Add(rollup.LedgerAfter), Within: ledgerTime})
 	if err != nil {
 		return nil, err
 	}
-	until := time.Time{}
-	if cut := in.Until.Truncate(time.Minute); cut.After(from) { // the last minute is not whole
-		until, to = cut, cut
-		if in, err = q.cfg.Store.CountRequested(ctx, from, to); err != nil {
-			return nil, err
-		}
-	} else if !in.Until.IsZero() {
-		until = in.Until
-	}
-	around, err := q.around(ctx, from, to)
+	compared := rollup.LedgerTo(from, to, in.Until)
+	l, around := rollup.NewLedger(from, compared, requested(in.Minutes))
+	sums, cut, err := q.sums(ctx, from, compared, now)
 	if err != nil {
 		return nil, err
 	}
-	counted := int64(0)
-	_, cut, err := q.readRows(ctx, from, to, seriesRows, func(r *rollup.Row) {
-		if r.Status == 0 {
-			counted += r.N
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	kept := time.Time{}
-	if q.cfg.Retains > 0 {
-		kept = now.Add(-q.cfg.Retains)
-	}
-	statuses := make([]rollup.Requested, len(in.Statuses))
-	for i, s := range in.Statuses {
-		statuses[i] = rollup.Requested(s)
-	}
-	l := rollup.NewLedger(from, to, statuses, around, counted, kept)
-	l.Until = until
+	l.Compare(sums[rollup.Submitted], around, keptFrom(now, q.cfg.Retains))
 	if !cut.IsZero() {
 		l.Notes = append(l.Notes, "the nodes' counts are read up to "+cut.UTC().Format(time.RFC3339)+", so later ones are not compared; ask for less time")
+	}
+	if compared.Before(to) {
+		if sums, cut, err = q.sums(ctx, compared, to, now); err != nil {
+			return nil, err
+		}
+		if !cut.IsZero() {
+			to = cut
+		}
+		l.Leave(to, sums)
 	}
 	return l, nil
 }
 
-// around counts what was requested shortly before and behind a time, of which some was counted in it.
-func (q *executions) around(ctx context.Context, from, to time.Time) (int64, error) {
-	before, err := q.cfg.Store.CountRequested(ctx, from.Add(-rollup.LedgerBefore), from)
-	if err != nil {
-		return 0, err
+// sums adds up what the nodes counted in a time, by how it ended. Cut is where it has met its bound; zero: it has read all.
+func (q *executions) sums(ctx context.Context, from, to, now time.Time) (sums rollup.Sums, cut time.Time, err error) {
+	sums = rollup.Sums{}
+	hour := from.Truncate(time.Hour)
+	if hour.Before(from) {
+		hour = hour.Add(time.Hour)
 	}
-	behind, err := q.cfg.Store.CountRequested(ctx, to, to.Add(rollup.LedgerAfter))
-	return before.All() + behind.All(), err
+	if hour.After(to) {
+		hour = to
+	}
+	n, cut, err := q.readRows(ctx, store.RollupQuery{From: from, To: hour, Bare: true}, ledgerRows, sums.Add)
+	if err == nil && cut.IsZero() && hour.Before(to) {
+		kept := rollup.Kept{Minutes: keptFrom(now, q.cfg.Counted), Hours: keptFrom(now, q.cfg.Hours)}
+		cut, err = q.readHours(ctx, store.RollupQuery{From: hour, To: to, Bare: true}, kept, max(1, ledgerRows-n), sums.Add)
+	}
+	return sums, cut, err
+}
+
+func requested(counts []store.MinuteCount) []rollup.Requested {
+	list := make([]rollup.Requested, len(counts))
+	for i, c := range counts {
+		list[i] = rollup.Requested(c)
+	}
+	return list
 }

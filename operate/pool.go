@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/rules/lead"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/rollup"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -97,7 +98,7 @@ func statePlace(state string) int {
 func (o *Operator) drains(ctx context.Context, p *view.Pool, now time.Time) *view.Drain {
 	d := rollup.NewDigest(now.Add(-seriesKnown))
 	span := d.Spans()[0]
-	if _, cut, err := o.readRows(ctx, span[0], span[1], seriesRows, d.Add); err != nil || !cut.IsZero() {
+	if _, cut, err := o.readRows(ctx, store.RollupQuery{From: span[0], To: span[1]}, seriesRows, d.Add); err != nil || !cut.IsZero() {
 		return nil
 	}
 	rates := d.Pool(p.Name)

@@ -103,7 +103,7 @@ type Store interface {
 	ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
 	RollupFolds(ctx context.Context, q store.FoldQuery) ([]store.Fold, error)
 	ReadRollupHours(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
-	CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error)
+	CountRequested(ctx context.Context, q store.CountQuery) (store.Counted, error)
 }
 
 // Pools are this node's own pools.

@@ -77,7 +77,7 @@ func Recount(ctx context.Context, s Recounting, k *rollup.Killed) (rows int, who
 	}
 	var stored []rollup.Row
 	from, to := k.Minutes()
-	if _, _, err = readPages(ctx, s.ReadRollups, from, to, math.MaxInt, func(r *store.Rollup) {
+	if _, _, err = readPages(ctx, s.ReadRollups, store.RollupQuery{From: from, To: to}, math.MaxInt, func(r *store.Rollup) {
 		if r.Incarnation == k.Incarnation {
 			stored = append(stored, *rowOf(r))
 		}

@@ -42,11 +42,11 @@ func (q *executions) Series(ctx context.Context, query rollup.Query) (*rollup.Se
 	if from := kept.From(s.Step()); !from.IsZero() {
 		s.KnownFrom = &from
 	}
-	cut := time.Time{}
+	cut, rows := time.Time{}, store.RollupQuery{From: s.From, To: query.To, Bare: !query.Metric.Timed()}
 	if s.Step() >= time.Hour {
-		cut, err = q.readHours(ctx, s, query.To, kept)
+		cut, err = q.readHours(ctx, rows, kept, seriesRows, s.Add)
 	} else {
-		_, cut, err = q.readRows(ctx, s.From, query.To, seriesRows, s.Add)
+		_, cut, err = q.readRows(ctx, rows, seriesRows, s.Add)
 	}
 	if err != nil {
 		return nil, err
@@ -65,18 +65,18 @@ func keptFrom(now time.Time, kept time.Duration) time.Time {
 	return now.Add(-kept)
 }
 
-// readHours adds the counts of a time to a series with steps of hours. Cut is where it has met a bound; zero: it has read all.
-func (q *executions) readHours(ctx context.Context, s *rollup.Series, to time.Time, kept rollup.Kept) (cut time.Time, err error) {
-	stored, err := q.cfg.Store.RollupFolds(ctx, store.FoldQuery{From: s.From, To: to})
+// readHours gives the counts of a time from a whole hour on: what is kept by the hour, and by the minute what is not added up yet, up to about
+// so many. Cut is where it has met a bound; zero: it has read all.
+func (q *executions) readHours(ctx context.Context, rows store.RollupQuery, kept rollup.Kept, room int, each func(*rollup.Row)) (cut time.Time, err error) {
+	stored, err := q.cfg.Store.RollupFolds(ctx, store.FoldQuery{From: rows.From, To: rows.To})
 	if err != nil {
 		return cut, err
 	}
-	folds := make([]rollup.Fold, len(stored))
+	folds, to := make([]rollup.Fold, len(stored)), rows.To
 	for i, f := range stored {
 		folds[i] = rollup.Fold{Hour: f.Hour, Made: f.Folded >= 0, Whole: f.Folded == f.Version}
 	}
-	room := seriesRows
-	for i, span := range rollup.Spans(s.From, to, folds, kept) {
+	for i, span := range rollup.Spans(rows.From, to, folds, kept) {
 		if i == seriesSpans || room <= 0 {
 			return span.From, nil
 		}
@@ -84,7 +84,8 @@ func (q *executions) readHours(ctx context.Context, s *rollup.Series, to time.Ti
 		if span.Hours {
 			read = q.readHourRows
 		}
-		n, cut, err := read(ctx, span.From, span.To, room, s.Add)
+		rows.From, rows.To = span.From, span.To
+		n, cut, err := read(ctx, rows, room, each)
 		if err != nil || !cut.IsZero() {
 			return cut, err
 		}
@@ -107,7 +108,7 @@ func (q *executions) Digest(ctx context.Context) (*rollup.Digest, error) {
 	}
 	d, room := rollup.NewDigest(now.Add(-seriesKnown)), seriesRows
 	for _, span := range d.Spans() {
-		read, cut, err := q.readRows(ctx, span[0], span[1], room, d.Add)
+		read, cut, err := q.readRows(ctx, store.RollupQuery{From: span[0], To: span[1]}, room, d.Add)
 		if err != nil {
 			return nil, err
 		}
@@ -121,13 +122,13 @@ func (q *executions) Digest(ctx context.Context) (*rollup.Digest, error) {
 
 // readRows gives each row of a time, by their minutes, up to about so many. Cut is the minute at which it has met that bound; zero: it
 // has read all.
-func (q *executions) readRows(ctx context.Context, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
-	return readPages(ctx, q.cfg.Store.ReadRollups, from, to, most, counted(each))
+func (q *executions) readRows(ctx context.Context, rows store.RollupQuery, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
+	return readPages(ctx, q.cfg.Store.ReadRollups, rows, most, counted(each))
 }
 
 // readHourRows is readRows of hours.
-func (q *executions) readHourRows(ctx context.Context, from, to time.Time, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
-	return readPages(ctx, q.cfg.Store.ReadRollupHours, from, to, most, counted(each))
+func (q *executions) readHourRows(ctx context.Context, rows store.RollupQuery, most int, each func(*rollup.Row)) (n int, cut time.Time, err error) {
+	return readPages(ctx, q.cfg.Store.ReadRollupHours, rows, most, counted(each))
 }
 
 // counted gives what a stored row has counted.
@@ -137,8 +138,7 @@ func counted(each func(*rollup.Row)) func(*store.Rollup) {
 
 type readPage func(context.Context, store.RollupQuery) (store.RollupPage, error)
 
-func readPages(ctx context.Context, read readPage, from, to time.Time, most int, each func(*store.Rollup)) (n int, cut time.Time, err error) {
-	q := store.RollupQuery{From: from, To: to}
+func readPages(ctx context.Context, read readPage, q store.RollupQuery, most int, each func(*store.Rollup)) (n int, cut time.Time, err error) {
 	for {
 		page, err := read(ctx, q)
 		if err != nil {
@@ -160,7 +160,7 @@ func readPages(ctx context.Context, read readPage, from, to time.Time, most int,
 // FoldHour adds the minutes of an hour up, and stores its rows as those of a version of it.
 func FoldHour(ctx context.Context, s store.Rollups, f store.Fold) error {
 	hour := rollup.NewHour(f.Hour)
-	if _, _, err := readPages(ctx, s.ReadRollups, f.Hour, f.Hour.Add(time.Hour), math.MaxInt, counted(hour.Add)); err != nil {
+	if _, _, err := readPages(ctx, s.ReadRollups, store.RollupQuery{From: f.Hour, To: f.Hour.Add(time.Hour)}, math.MaxInt, counted(hour.Add)); err != nil {
 		return err
 	}
 	return s.FoldRollups(ctx, f.Hour, f.Version, StoredRows(messages.Incarnation{}, hour.Rows()))

@@ -79,6 +79,7 @@ type RollupQuery struct {
 	From, To time.Time
 	After    *Rollup // the last row of the page before
 	Limit    int     // 1 to RollupPageMax; 0: RollupPageMax
+	Bare     bool    // without their histograms, for who needs numbers alone
 }
 
 // RollupPage is a page, by minute, incarnation and key. More says that others follow its last row.

@@ -54,13 +54,20 @@ func (l ledger) command() *cobra.Command {
 // verdict prints what the table means.
 func (l ledger) verdict(v *rollup.Ledger) {
 	_, _ = fmt.Fprintf(l.out, "\nRequested from %s to %s. ", clock(v.From), clock(v.To))
-	if v.AddsUp {
-		_, _ = fmt.Fprintln(l.out, "It adds up: none is missing.")
-	} else {
+	switch {
+	case !v.AddsUp:
 		_, _ = fmt.Fprintln(l.out, "It does not add up.")
+	case v.Rest != nil && v.To.Equal(v.From):
+		_, _ = fmt.Fprintln(l.out, "Nothing is compared.")
+	default:
+		_, _ = fmt.Fprintln(l.out, "It adds up: none is missing.")
+	}
+	if v.Rest != nil {
+		_, _ = fmt.Fprintf(l.out, "Not compared, because more are not counted at once: about %d that were submitted from %s to %s, by the nodes' counts.\n",
+			v.Rest.Submitted, clock(v.Rest.From), clock(v.Rest.To))
 	}
 	if !v.Until.IsZero() {
-		_, _ = fmt.Fprintf(l.out, "There are more: ask again with --since %s.\n", v.Until.UTC().Format(time.RFC3339))
+		_, _ = fmt.Fprintf(l.out, "Ask again with --since %s.\n", v.Until.UTC().Format(time.RFC3339))
 	}
 	for _, note := range v.Notes {
 		_, _ = fmt.Fprintln(l.out, "Note: "+note+".")

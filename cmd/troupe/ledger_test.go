@@ -17,11 +17,20 @@ func TestALedgerIsShown(t *testing.T) {
 	require.Contains(t, s.asked[0], "from=2026-01-02T12")
 
 	s = serve(t, map[string]string{"GET /api/v1/ledger": `{"from":"2026-01-02T12:00:00Z","to":"2026-01-02T12:10:00Z","until":"2026-01-02T12:10:00Z","accepted":0,
-		"ended":[],"open":[],"counted":2,"missing":2,"adds_up":false,"notes":["some were deleted"]}`})
+		"ended":[],"open":[],"counted":2,"missing":2,"adds_up":false,"rest":{"from":"2026-01-02T12:10:00Z","to":"2026-01-02T13:00:00Z","submitted":812},
+		"notes":["some were deleted"]}`})
 	r = s.call(t, "ledger", "--since", "2026-01-02T12:00:00Z")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.out, "It does not add up.")
-	require.Contains(t, r.out, "ask again with --since 2026-01-02T12:10:00Z")
+	require.Contains(t, r.out, "Ask again with --since 2026-01-02T12:10:00Z")
+	require.Contains(t, r.out, "about 812 that were submitted from 2026-01-02")
 	require.Contains(t, r.out, "Note: some were deleted.")
 	require.Contains(t, r.err, "2 executions are missing")
+
+	s = serve(t, map[string]string{"GET /api/v1/ledger": `{"from":"2026-01-02T12:00:00Z","to":"2026-01-02T12:00:00Z","until":"2026-01-02T12:01:00Z","accepted":0,
+		"ended":[],"open":[],"counted":0,"missing":0,"adds_up":true,"rest":{"from":"2026-01-02T12:00:00Z","to":"2026-01-02T13:00:00Z","submitted":812}}`})
+	r = s.call(t, "ledger", "--since", "2026-01-02T12:00:00Z")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "Nothing is compared.")
+	require.NotContains(t, r.out, "adds up")
 }

@@ -1,7 +1,9 @@
 package rollup
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -18,7 +20,7 @@ const (
 type Ledger struct {
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to" doc:"what was requested before it is counted"`
-	Until time.Time `json:"until,omitzero" doc:"to is earlier than was asked for, because more are not counted at once; ask again from here"`
+	Until time.Time `json:"until,omitzero" doc:"not all of the time that was asked for is compared, because more are not counted at once; ask again from here"`
 
 	Accepted int64         `json:"accepted" doc:"executions in the store that were requested in the time"`
 	Retries  int64         `json:"retries" doc:"of accepted: made as the retry of another one"`
@@ -26,13 +28,22 @@ type Ledger struct {
 	Open     []StatusCount `json:"open" doc:"of accepted: not ended, by where they stand"`
 
 	Repeated  int64 `json:"repeated" doc:"of accepted: a worker ended while it ran them"`
-	TakenBack int64 `json:"taken_back" doc:"of accepted: taken back from a worker that had not claimed them"`
+	TakenBack int64 `json:"taken_back" doc:"of accepted: taken back from a worker that had not claimed them, and not claimed since"`
 	StateLost int64 `json:"state_lost" doc:"of accepted: told that the state of their session was lost"`
 
 	Counted int64    `json:"counted" doc:"submissions and retries that the nodes counted when they stored them"`
 	Missing int64    `json:"missing" doc:"how many more the nodes counted than the store has; 0: none is missing"`
 	AddsUp  bool     `json:"adds_up" doc:"none is missing"`
+	Rest    *Rest    `json:"rest,omitempty" doc:"the time that was asked for from to on, which is not compared; missing: all of it is"`
 	Notes   []string `json:"notes,omitempty" doc:"what limits the comparison"`
+}
+
+// Rest is what the nodes counted in a time whose executions were not counted.
+type Rest struct {
+	From      time.Time     `json:"from"`
+	To        time.Time     `json:"to"`
+	Submitted int64         `json:"submitted" doc:"about so many were submitted in the time, or made as a retry"`
+	Ended     []StatusCount `json:"ended" doc:"what ended in the time, whenever it was requested"`
 }
 
 // StatusCount is a number of executions.
@@ -41,38 +52,100 @@ type StatusCount struct {
 	N      int64           `json:"n"`
 }
 
-// NewLedger puts a ledger together. In are the executions of the time, around the number of those that were requested shortly before and
-// behind it, and counted the nodes' number of submissions. Kept is from when on no execution was deleted that has ended; zero: none is ever.
-func NewLedger(from, to time.Time, in []Requested, around, counted int64, kept time.Time) *Ledger {
-	l := &Ledger{From: from, To: to, Ended: []StatusCount{}, Open: []StatusCount{}, Counted: counted}
-	for _, s := range in {
-		l.Accepted += s.N
-		l.Retries, l.Repeated = l.Retries+s.Retries, l.Repeated+s.Repeated
-		l.TakenBack, l.StateLost = l.TakenBack+s.TakenBack, l.StateLost+s.StateLost
-		if s.Status.Terminal() {
-			l.Ended = append(l.Ended, StatusCount{s.Status, s.N})
-		} else {
-			l.Open = append(l.Open, StatusCount{s.Status, s.N})
+// Requested counts the executions of one status that were requested in a minute.
+type Requested struct {
+	Minute    time.Time
+	Status    messages.Status
+	N         int64
+	Edge      int64 // of them, requested within LedgerAfter of the minute's beginning
+	Retries   int64 // of them, made as the retry of another one
+	Repeated  int64 // of them, interrupted at least once by the end of a worker
+	TakenBack int64 // of them, taken back from a worker that did not claim, and not claimed since
+	StateLost int64 // of them, told that their session's state was lost
+}
+
+// LedgerTo is up to when the counts of executions from a time on can be compared, whole minutes, where all that was requested before until
+// is counted; zero: all of it up to the end.
+func LedgerTo(from, to, until time.Time) time.Time {
+	if until.IsZero() {
+		return to
+	}
+	if cut := until.Add(-LedgerAfter).Truncate(time.Minute); cut.Before(to) {
+		to = cut
+	}
+	if to.Before(from) {
+		return from
+	}
+	return to
+}
+
+// NewLedger makes the ledger of a time, both of whose ends are whole minutes. Of in are the executions of the time, and those that were
+// requested within LedgerBefore before it and LedgerAfter behind it. Those that follow are left out.
+func NewLedger(from, to time.Time, in []Requested) (l *Ledger, around int64) {
+	l = &Ledger{From: from, To: to, Ended: []StatusCount{}, Open: []StatusCount{}}
+	sums := map[messages.Status]int64{}
+	for i := range in {
+		switch s := &in[i]; {
+		case s.Minute.Before(from):
+			around += s.N
+		case s.Minute.Equal(to):
+			around += s.Edge
+		case s.Minute.Before(to):
+			l.Accepted += s.N
+			l.Retries, l.Repeated = l.Retries+s.Retries, l.Repeated+s.Repeated
+			l.TakenBack, l.StateLost = l.TakenBack+s.TakenBack, l.StateLost+s.StateLost
+			sums[s.Status] += s.N
 		}
 	}
-	l.Missing = max(0, counted-l.Accepted-around)
+	for _, s := range statusCounts(sums) {
+		if s.Status.Terminal() {
+			l.Ended = append(l.Ended, s)
+		} else {
+			l.Open = append(l.Open, s)
+		}
+	}
+	return l, around
+}
+
+// statusCounts are the numbers by status, in the order of the statuses.
+func statusCounts(sums map[messages.Status]int64) []StatusCount {
+	list := []StatusCount{}
+	for status, n := range sums {
+		if n > 0 {
+			list = append(list, StatusCount{status, n})
+		}
+	}
+	slices.SortFunc(list, func(a, b StatusCount) int { return cmp.Compare(a.Status, b.Status) })
+	return list
+}
+
+// Compare compares the executions with the nodes' number of submissions. Around are those that were requested shortly before and behind the
+// time, of which some may have been counted in it. Kept is from when on no execution was deleted that has ended; zero: none is ever.
+func (l *Ledger) Compare(counted, around int64, kept time.Time) {
+	l.Counted, l.Missing = counted, max(0, counted-l.Accepted-around)
 	l.AddsUp = l.Missing == 0
-	if from.Before(kept) {
+	if l.From.Before(kept) {
 		l.Notes = append(l.Notes, fmt.Sprintf("executions that ended before %s are deleted, so they may be missing here", kept.UTC().Format(time.RFC3339)))
 	}
 	if l.Accepted > counted {
 		l.Notes = append(l.Notes, fmt.Sprintf("%d more are stored than the nodes counted: a program stored them in a transaction of its own, their "+
 			"counts are not written yet (10 s), they were stored just before or after the time, or a node ended before it wrote its last counts", l.Accepted-counted))
 	}
-	return l
 }
 
-// Requested counts the executions of one status that were requested in a time.
-type Requested struct {
-	Status    messages.Status
-	N         int64
-	Retries   int64 // of them, made as the retry of another one
-	Repeated  int64 // of them, interrupted at least once by the end of a worker
-	TakenBack int64 // of them, taken back at least once from a worker that did not claim
-	StateLost int64 // of them, told that their session's state was lost
+// Sums adds up counts by status.
+type Sums map[messages.Status]int64
+
+// Add adds a row.
+func (s Sums) Add(r *Row) { s[r.Status] += r.N }
+
+// Leave says that the time from the ledger's end on is not compared, and what the nodes counted in it.
+func (l *Ledger) Leave(to time.Time, sums Sums) {
+	l.Rest = &Rest{From: l.To, To: to, Submitted: sums[Submitted]}
+	delete(sums, Submitted)
+	l.Rest.Ended = statusCounts(sums)
+	if l.Until = l.To; l.To.Equal(l.From) {
+		l.Until = l.To.Add(time.Minute)
+		l.Notes = append(l.Notes, "nothing is compared: in the first minute alone more were requested than are counted at once")
+	}
 }

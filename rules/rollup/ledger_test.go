@@ -12,28 +12,31 @@ import (
 func TestALedgerAddsUpUnlessOneIsMissing(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)
-	to, in := from.Add(time.Hour), []Requested{
-		{Status: messages.Running, N: 2, StateLost: 1}, {Status: messages.Completed, N: 90, Retries: 4, Repeated: 3}, {Status: messages.Failed, N: 8, TakenBack: 2},
+	to, mid := from.Add(time.Hour), from.Add(30*time.Minute)
+	in := []Requested{
+		{Minute: from.Add(-time.Minute), Status: messages.Completed, N: 3}, {Minute: from, Status: messages.Running, N: 2, Edge: 2, StateLost: 1},
+		{Minute: from, Status: messages.Completed, N: 80, Retries: 4, Repeated: 3}, {Minute: from.Add(30 * time.Minute), Status: messages.Completed, N: 10},
+		{Minute: from.Add(59 * time.Minute), Status: messages.Failed, N: 8, TakenBack: 2}, {Minute: to, Status: messages.Requested, N: 9, Edge: 2},
+		{Minute: to.Add(time.Minute), Status: messages.Requested, N: 50, Edge: 50},
 	}
-	const few = 5
 	for _, c := range []struct {
 		name    string
 		in      []Requested
-		around  int64
 		counted int64
 		kept    time.Time
 		missing int64
 		notes   []string
 	}{
-		{"as many as were counted", in, few, 100, time.Time{}, 0, nil},
-		{"some of those shortly before were counted in it", in, few, 105, time.Time{}, 0, nil},
-		{"more were counted than there are", in, few, 107, time.Time{}, 2, nil},
-		{"none is in the store", nil, 0, 3, time.Time{}, 3, nil},
-		{"a program stored some by itself", in, 0, 60, time.Time{}, 0, []string{"40 more are stored"}},
-		{"some were deleted", in, few, 110, from.Add(time.Minute), 5, []string{"ended before 2026-03-01T03:01:00Z are deleted"}},
-		{"none was deleted yet", in, few, 100, from, 0, nil},
+		{"as many as were counted", in, 100, time.Time{}, 0, nil},
+		{"some of those shortly before and behind were counted in it", in, 105, time.Time{}, 0, nil},
+		{"more were counted than there are", in, 107, time.Time{}, 2, nil},
+		{"none is in the store", nil, 3, time.Time{}, 3, nil},
+		{"a program stored some by itself", in, 60, time.Time{}, 0, []string{"40 more are stored"}},
+		{"some were deleted", in, 110, from.Add(time.Minute), 5, []string{"ended before 2026-03-01T03:01:00Z are deleted"}},
+		{"none was deleted yet", in, 100, from, 0, nil},
 	} {
-		l := NewLedger(from, to, c.in, c.around, c.counted, c.kept)
+		l, around := NewLedger(from, to, c.in)
+		l.Compare(c.counted, around, c.kept)
 		require.Equal(t, c.missing, l.Missing, c.name)
 		require.Equal(t, c.missing == 0, l.AddsUp, c.name)
 		require.Len(t, l.Notes, len(c.notes), c.name)
@@ -41,8 +44,47 @@ func TestALedgerAddsUpUnlessOneIsMissing(t *testing.T) {
 			require.Contains(t, l.Notes[i], note, c.name)
 		}
 	}
-	l := NewLedger(from, to, in, few, 100, time.Time{})
+	l, around := NewLedger(from, to, in)
+	require.EqualValues(t, 5, around)
 	require.Equal(t, []StatusCount{{messages.Completed, 90}, {messages.Failed, 8}}, l.Ended)
 	require.Equal(t, []StatusCount{{messages.Running, 2}}, l.Open)
 	require.Equal(t, []int64{100, 4, 3, 2, 1}, []int64{l.Accepted, l.Retries, l.Repeated, l.TakenBack, l.StateLost})
+
+	l, around = NewLedger(from, mid, in)
+	require.Equal(t, []int64{82, 3}, []int64{l.Accepted, around}, "what follows its end is left out")
+}
+
+// What was not counted is not compared, and what the nodes counted of it is not taken for what was.
+func TestALedgerSaysWhatItDoesNotCompare(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)
+	to := from.Add(time.Hour)
+	for name, c := range map[string]struct{ until, to time.Time }{
+		"all was counted":                          {time.Time{}, to},
+		"up to within a minute":                    {from.Add(90 * time.Second), from.Add(time.Minute)},
+		"what is shortly behind it was not":        {from.Add(time.Minute + LedgerAfter - 1), from},
+		"what is shortly behind it was":            {from.Add(time.Minute + LedgerAfter), from.Add(time.Minute)},
+		"not even the first minute":                {from.Add(30 * time.Second), from},
+		"what was requested shortly before, alone": {from.Add(-time.Second), from},
+		"more than was asked for":                  {to.Add(time.Minute), to},
+	} {
+		require.Equal(t, c.to, LedgerTo(from, to, c.until), name)
+	}
+	sums := Sums{}
+	for _, r := range []Row{{Key: Key{Status: Submitted}, N: 40}, {Key: Key{Status: messages.Failed}, N: 3}, {Key: Key{Status: messages.Completed, Pool: "p"}, N: 30}, {Key: Key{Status: messages.Completed}, N: 1}} {
+		sums.Add(&r)
+	}
+	l, around := NewLedger(from, from.Add(time.Minute), []Requested{{Minute: from, Status: messages.Completed, N: 5}})
+	l.Compare(5, around, time.Time{})
+	l.Leave(to, sums)
+	require.Equal(t, &Rest{From: from.Add(time.Minute), To: to, Submitted: 40, Ended: []StatusCount{{messages.Completed, 31}, {messages.Failed, 3}}}, l.Rest)
+	require.Equal(t, []int64{5, 5, 0}, []int64{l.Accepted, l.Counted, l.Missing})
+	require.Equal(t, from.Add(time.Minute), l.Until)
+	require.Empty(t, l.Notes)
+
+	l, around = NewLedger(from, from, nil)
+	l.Compare(0, around, time.Time{})
+	l.Leave(to, Sums{})
+	require.Equal(t, []any{from, from, from.Add(time.Minute)}, []any{l.To, l.Rest.From, l.Until}, "who asks again from there goes on")
+	require.Contains(t, l.Notes[0], "nothing is compared")
 }

@@ -69,6 +69,9 @@ func Metrics() []Metric {
 // Sampled reports whether the metric is of moments, and not of all that happened in a point.
 func (m Metric) Sampled() bool { return m == MetricSlots || m == MetricBusy || m == MetricWaiting }
 
+// Timed reports whether the metric is of times, and needs the histograms of the counts.
+func (m Metric) Timed() bool { return m == MetricWait || m == MetricRun }
+
 // Query asks for a series.
 type Query struct {
 	From, To time.Time
@@ -192,15 +195,13 @@ func (s *Series) line(key string) *Line {
 	}
 	if l == nil {
 		l = &Line{Key: key, N: make([]int64, s.points)}
-		if s.timed() {
+		if s.q.Metric.Timed() {
 			l.times = make([]Histogram, s.points)
 		}
 		s.lines[key] = l
 	}
 	return l
 }
-
-func (s *Series) timed() bool { return s.q.Metric == MetricWait || s.q.Metric == MetricRun }
 
 // of is the value of the field.
 func (b By) of(k *Key) string {
@@ -234,14 +235,14 @@ func (s *Series) Done() *Series {
 		into := s.Series[LinesMax-1]
 		for i, n := range last.N {
 			into.N[i] += n
-			if s.timed() {
+			if s.q.Metric.Timed() {
 				into.times[i].Merge(&last.times[i])
 			}
 		}
 		into.Key = Other
 		s.Series = s.Series[:len(s.Series)-1]
 	}
-	if s.timed() {
+	if s.q.Metric.Timed() {
 		for _, l := range s.Series {
 			for i := range l.times {
 				h := &l.times[i]

@@ -2,39 +2,43 @@ package postgres
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
-// countRequestedSQL counts by status. Seqs are nearly in order of time, so the bounds on seq are wider and the times are checked.
-const countRequestedSQL = `SELECT e.status, count(*), count(r.original), count(*) FILTER (WHERE e.crash_count > 0), count(*) FILTER (WHERE e.take_backs > 0),
- count(*) FILTER (WHERE e.session_lost), max(r.requested_at)
- FROM (SELECT id, original, requested_at FROM request WHERE seq > $1 AND seq <= $2 AND requested_at >= $3 AND requested_at < $4 ORDER BY seq LIMIT $5) r
- JOIN execution e ON e.id = r.id GROUP BY e.status ORDER BY e.status`
+// countRequestedSQL counts a slice by minute and status. Seqs are nearly in order of time, so the bounds on seq are wider, and what was
+// requested at another time has no minute. Its LEFT JOIN finds the end of the slice also where the last requests have no execution.
+const countRequestedSQL = `SELECT CASE WHEN r.requested_at >= $4 AND r.requested_at < $5 THEN date_bin('1 minute', r.requested_at, '2000-01-01') END AS minute, e.status,
+ count(*), count(*) FILTER (WHERE r.requested_at < date_bin('1 minute', r.requested_at, '2000-01-01') + $6::interval), count(r.original),
+ count(*) FILTER (WHERE e.crash_count > 0), count(*) FILTER (WHERE e.take_backs > 0), count(*) FILTER (WHERE e.session_lost), max(r.seq), max(r.requested_at)
+ FROM (SELECT seq, id, original, requested_at FROM request WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3) r
+ LEFT JOIN execution e ON e.id = r.id GROUP BY 1, 2`
 
-// CountRequested counts the executions that were requested in a time.
-func (s *executionRows) CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error) {
-	var counted store.Counted
-	above, err := s.seqBefore(ctx, from.Add(-statementTimeout))
+// CountRequested counts the executions that were requested in a time. Each slice is a statement of its own.
+func (s *executionRows) CountRequested(ctx context.Context, q store.CountQuery) (store.Counted, error) {
+	above, err := s.seqBefore(ctx, q.From.Add(-statementTimeout))
 	if err != nil {
-		return counted, err
+		return store.Counted{}, err
 	}
-	last, err := s.seqBefore(ctx, to.Add(statementTimeout))
+	last, err := s.seqBefore(ctx, q.To.Add(statementTimeout))
 	if err != nil {
-		return counted, err
+		return store.Counted{}, err
 	}
-	var latest []time.Time
-	err = s.query(ctx, "count executions", func(v *scanner) {
-		counted.Statuses = append(counted.Statuses, store.StatusCount{
-			Status: messages.Status(v.integer()), N: v.integer(), Retries: v.integer(), Repeated: v.integer(), TakenBack: v.integer(), StateLost: v.integer(),
-		})
-		latest = append(latest, v.time())
-	}, countRequestedSQL, above, last, timeOf(from), timeOf(to), store.CountMax)
-	if err == nil && counted.All() >= store.CountMax {
-		counted.Until = slices.MaxFunc(latest, time.Time.Compare)
-	}
-	return counted, err
+	return q.Slices(above, last, statementTimeout, func(c *store.Count, above int64, size int) (slice store.CountedSlice, err error) {
+		err = s.query(ctx, "count executions", func(v *scanner) {
+			m := store.MinuteCount{
+				Minute: v.time(), Status: messages.Status(v.integer()), N: v.integer(), Edge: v.integer(), Retries: v.integer(),
+				Repeated: v.integer(), TakenBack: v.integer(), StateLost: v.integer(),
+			}
+			slice.Looked, slice.Last = slice.Looked+int(m.N), max(slice.Last, v.integer())
+			if at := v.time(); at.After(slice.Latest) {
+				slice.Latest = at
+			}
+			if !m.Minute.IsZero() && m.Status != 0 {
+				c.Add(&m)
+			}
+		}, countRequestedSQL, above, last, size, timeOf(q.From), timeOf(q.To), intervalOf(store.CountEdge))
+		return slice, err
+	})
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -56,9 +57,9 @@ func timesOf(times []time.Time) column[pgtype.Timestamptz] {
 	return out
 }
 
-const readRollupsSQL = `SELECT minute, incarnation, pool, action, version, status, code, n, wait, run FROM rollup
+var readRollupsSQL = timedAndBare(`SELECT minute, incarnation, pool, action, version, status, code, n, wait, run FROM rollup
  WHERE (minute, incarnation, pool, action, version, status, code) > ($1::timestamptz, $2::uuid, $3::text, $4::text, $5::text, $6::smallint, $7::text)
- AND minute < $8 ORDER BY minute, incarnation, pool, action, version, status, code LIMIT $9`
+ AND minute < $8 ORDER BY minute, incarnation, pool, action, version, status, code LIMIT $9`)
 
 // ReadRollups returns a page of what nodes counted.
 func (s *rollupRows) ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error) {
@@ -74,12 +75,17 @@ func (s *rollupRows) ReadRollups(ctx context.Context, q store.RollupQuery) (stor
 		r := store.Rollup{Minute: v.time()}
 		v.id((*[16]byte)(&r.Incarnation))
 		page.Rows = append(page.Rows, *scanCounts(v, &r))
-	}, readRollupsSQL, from, pgtype.UUID{Bytes: after.Incarnation, Valid: true}, encodeText(after.Pool), encodeText(after.Action), encodeText(after.Version),
+	}, readRollupsSQL[q.Bare], from, pgtype.UUID{Bytes: after.Incarnation, Valid: true}, encodeText(after.Pool), encodeText(after.Action), encodeText(after.Version),
 		int16(after.Status), encodeText(after.Code), boundOf(q.To, pgtype.Infinity), size+1)
 	if len(page.Rows) > size {
 		page.Rows, page.More = page.Rows[:size], true
 	}
 	return page, err
+}
+
+// timedAndBare are a statement with the histograms, and the same without them.
+func timedAndBare(sql string) map[bool]string {
+	return map[bool]string{false: sql, true: strings.Replace(sql, " n, wait, run FROM", " n, NULL::bytea, NULL::bytea FROM", 1)}
 }
 
 // scanCounts reads the columns from the pool on.

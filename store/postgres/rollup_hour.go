@@ -46,9 +46,9 @@ func (s *rollupRows) FoldRollups(ctx context.Context, hour time.Time, version in
 	})
 }
 
-const readHoursSQL = `SELECT hour, pool, action, version, status, code, n, wait, run FROM rollup_hour
+var readHoursSQL = timedAndBare(`SELECT hour, pool, action, version, status, code, n, wait, run FROM rollup_hour
  WHERE (hour, pool, action, version, status, code) > ($1::timestamptz, $2::text, $3::text, $4::text, $5::smallint, $6::text)
- AND hour < $7 ORDER BY hour, pool, action, version, status, code LIMIT $8`
+ AND hour < $7 ORDER BY hour, pool, action, version, status, code LIMIT $8`)
 
 // ReadRollupHours returns a page of the counts by the hour.
 func (s *rollupRows) ReadRollupHours(ctx context.Context, q store.RollupQuery) (store.RollupPage, error) {
@@ -61,7 +61,7 @@ func (s *rollupRows) ReadRollupHours(ctx context.Context, q store.RollupQuery) (
 	var page store.RollupPage
 	err := s.query(ctx, "read rollups of hours", func(v *scanner) {
 		page.Rows = append(page.Rows, *scanCounts(v, &store.Rollup{Minute: v.time()}))
-	}, readHoursSQL, from, encodeText(after.Pool), encodeText(after.Action), encodeText(after.Version), status, encodeText(after.Code),
+	}, readHoursSQL[q.Bare], from, encodeText(after.Pool), encodeText(after.Action), encodeText(after.Version), status, encodeText(after.Code),
 		boundOf(q.To, pgtype.Infinity), size+1)
 	if len(page.Rows) > size {
 		page.Rows, page.More = page.Rows[:size], true

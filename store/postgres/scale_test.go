@@ -331,6 +331,16 @@ func listsOfTheConsole(l *large) {
 			require.LessOrEqual(l.t, page.Searched.Walked, store.ListWalk, name)
 		})
 	}
+	l.took("a count", func() {
+		counted, err := l.CountRequested(l.t.Context(), store.CountQuery{From: since, To: time.Now().Add(time.Minute), Most: store.ListWalk})
+		require.NoError(l.t, err)
+		require.False(l.t, counted.Until.IsZero())
+		n := int64(0)
+		for _, m := range counted.Minutes {
+			n += m.N
+		}
+		require.EqualValues(l.t, store.ListWalk, n)
+	})
 	l.plans()
 }
 

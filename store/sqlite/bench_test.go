@@ -188,3 +188,29 @@ func BenchmarkOpen(b *testing.B) {
 		require.NoError(b, s.Close())
 	}
 }
+
+// BenchmarkWalk measures lists that find nothing: each looks at as many executions as a page may.
+func BenchmarkWalk(b *testing.B) {
+	const rows = 150_000
+	s := open(b, sqlite.Config{})
+	sqlite.Grow(b, s, rows)
+	for name, f := range consoleReads(rows) {
+		page, err := s.List(b.Context(), f)
+		require.NoError(b, err)
+		if page.Searched.Walked < store.ListWalk {
+			continue
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				_, err := s.List(b.Context(), f)
+				require.NoError(b, err)
+			}
+		})
+	}
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.CountRequested(b.Context(), store.CountQuery{From: grownAt(0), To: grownAt(rows), Most: store.ListWalk})
+			require.NoError(b, err)
+		}
+	})
+}

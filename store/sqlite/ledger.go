@@ -8,38 +8,77 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-const countRequested = `SELECT e.status, count(*), count(r.original), sum(e.crash_count > 0), sum(e.take_backs > 0), sum(e.session_flags & 1), max(r.requested_at)
- FROM (SELECT seq, original, requested_at FROM request WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?) r
- JOIN execution e ON e.seq = r.seq GROUP BY e.status ORDER BY e.status`
+// countRequested reads a slice. Its rows are added up here, because SQLite would sort them to group them, and one expression of all columns
+// costs it more than the columns. LEFT JOIN finds the end of the slice also where the last requests have no execution.
+const countRequested = `SELECT r.seq, r.requested_at, e.status, r.original, e.crash_count, e.take_backs, e.session_flags
+ FROM request r NOT INDEXED LEFT JOIN execution e ON e.seq = r.seq WHERE r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?`
 
 // CountRequested counts the executions that were requested in a time.
-func (s *Store) CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error) {
+func (s *Store) CountRequested(ctx context.Context, q store.CountQuery) (store.Counted, error) {
 	var counted store.Counted
 	err := s.read(ctx, "count executions", func(c *conn) error {
-		counted = store.Counted{}
-		above, err := horizon(c, micros(from))
+		above, err := horizon(c, micros(q.From))
 		if err != nil {
 			return err
 		}
-		last, err := horizon(c, micros(to))
+		last, err := horizon(c, micros(q.To))
 		if err != nil {
 			return err
 		}
-		latest := time.Time{}
-		err = c.query(countRequested, func(row row) error {
-			v := scanner{row: row}
-			counted.Statuses = append(counted.Statuses, store.StatusCount{
-				Status: messages.Status(v.integer()), N: v.integer(), Retries: v.integer(), Repeated: v.integer(), TakenBack: v.integer(), StateLost: v.integer(),
-			})
-			if at := v.time(); at.After(latest) {
-				latest = at
-			}
-			return v.err
-		}, above, last, int64(store.CountMax))
-		if counted.All() >= store.CountMax {
-			counted.Until = latest
-		}
+		counted, err = q.Slices(above, last, 0, func(count *store.Count, above int64, size int) (store.CountedSlice, error) {
+			return countSlice(c, count, above, last, size)
+		})
 		return err
 	})
 	return counted, err
+}
+
+// minuteMicros is a minute as the store has times.
+const minuteMicros = int64(time.Minute / time.Microsecond)
+
+func countSlice(c *conn, count *store.Count, above, last int64, size int) (slice store.CountedSlice, err error) {
+	var of minuteOf
+	latest := int64(0)
+	err = c.query(countRequested, func(row row) error {
+		slice.Looked, slice.Last, latest = slice.Looked+1, row.integer(0), row.integer(1)
+		if minute := latest - latest%minuteMicros; minute != of.minute {
+			of.into(count)
+			of = minuteOf{minute: minute}
+		}
+		of.add(latest, row.integer(2)|flags(len(row.raw(3)) > 0, row.integer(4) > 0, row.integer(5) > 0, row.integer(6)&flagLost != 0)<<4)
+		return nil
+	}, above, last, int64(size))
+	of.into(count)
+	slice.Latest = moment(latest)
+	return slice, err
+}
+
+// minuteOf counts executions of one minute by their status and bits, of all and of those at its edge.
+type minuteOf struct {
+	minute    int64
+	all, edge [1 << 8]int64
+}
+
+func (m *minuteOf) add(at, bits int64) {
+	bits &= int64(len(m.all) - 1)
+	m.all[bits]++
+	if at-m.minute < int64(store.CountEdge/time.Microsecond) {
+		m.edge[bits]++
+	}
+}
+
+func (m *minuteOf) into(count *store.Count) {
+	for bits, n := range m.all {
+		status := messages.Status(bits & 15)
+		if n == 0 || status == 0 {
+			continue
+		}
+		of := store.MinuteCount{Minute: moment(m.minute), Status: status, N: n, Edge: m.edge[bits]}
+		for bit, field := range []*int64{&of.Retries, &of.Repeated, &of.TakenBack, &of.StateLost} {
+			if bits&(16<<bit) != 0 {
+				*field = n
+			}
+		}
+		count.Add(&of)
+	}
 }

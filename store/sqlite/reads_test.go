@@ -66,4 +66,11 @@ func listsAreBounded(t *testing.T, rows int) {
 		t.Logf("%s: %d executions, %d instructions, %s", name, len(page.Executions), steps, time.Since(began).Round(time.Microsecond))
 		require.Less(t, steps, stepsMax*store.ListWalk, name)
 	}
+	sqlite.Steps(t, s)
+	counted, err := s.CountRequested(t.Context(), store.CountQuery{From: grownAt(0), To: grownAt(rows), Most: store.ListWalk})
+	require.NoError(t, err)
+	require.Equal(t, grownAt(store.ListWalk).UTC(), counted.Until)
+	steps := sqlite.Steps(t, s)
+	t.Logf("a count: %d instructions", steps)
+	require.Less(t, steps, stepsMax*store.ListWalk)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"strings"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -27,9 +28,9 @@ func (s *Store) SaveRollups(ctx context.Context, rows []store.Rollup) error {
 	})
 }
 
-const readRollups = `SELECT minute, incarnation, pool, action, version, status, code, n, wait, run FROM rollup
+var readRollups = timedAndBare(`SELECT minute, incarnation, pool, action, version, status, code, n, wait, run FROM rollup
  WHERE (minute, incarnation, pool, action, version, status, code) > (?, ?, ?, ?, ?, ?, ?) AND minute < ?
- ORDER BY minute, incarnation, pool, action, version, status, code LIMIT ?`
+ ORDER BY minute, incarnation, pool, action, version, status, code LIMIT ?`)
 
 // ReadRollups returns a page of what nodes counted.
 func (s *Store) ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error) {
@@ -40,7 +41,7 @@ func (s *Store) ReadRollups(ctx context.Context, q store.RollupQuery) (store.Rol
 	var page store.RollupPage
 	err := s.read(ctx, "read rollups", func(c *conn) error {
 		page = store.RollupPage{}
-		return c.query(readRollups, func(row row) error {
+		return c.query(readRollups[q.Bare], func(row row) error {
 			if len(page.Rows) == size {
 				page.More = true
 				return nil
@@ -53,6 +54,11 @@ func (s *Store) ReadRollups(ctx context.Context, q store.RollupQuery) (store.Rol
 		}, micros(after.Minute), after.Incarnation[:], after.Pool, after.Action, after.Version, int64(after.Status), after.Code, endOf(q.To), int64(size)+1)
 	})
 	return page, err
+}
+
+// timedAndBare are a statement with the histograms, and the same without them.
+func timedAndBare(sql string) map[bool]string {
+	return map[bool]string{false: sql, true: strings.Replace(sql, " n, wait, run FROM", " n, NULL, NULL FROM", 1)}
 }
 
 // scanCounts reads the columns from the pool on.

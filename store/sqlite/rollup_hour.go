@@ -72,9 +72,9 @@ func (s *Store) FoldRollups(ctx context.Context, hour time.Time, version int64, 
 	})
 }
 
-const readRollupHours = `SELECT hour, pool, action, version, status, code, n, wait, run FROM rollup_hour
+var readRollupHours = timedAndBare(`SELECT hour, pool, action, version, status, code, n, wait, run FROM rollup_hour
  WHERE (hour, pool, action, version, status, code) > (?, ?, ?, ?, ?, ?) AND hour < ?
- ORDER BY hour, pool, action, version, status, code LIMIT ?`
+ ORDER BY hour, pool, action, version, status, code LIMIT ?`)
 
 // ReadRollupHours returns a page of the counts by the hour.
 func (s *Store) ReadRollupHours(ctx context.Context, q store.RollupQuery) (store.RollupPage, error) {
@@ -87,7 +87,7 @@ func (s *Store) ReadRollupHours(ctx context.Context, q store.RollupQuery) (store
 	var page store.RollupPage
 	err := s.read(ctx, "read rollups of hours", func(c *conn) error {
 		page = store.RollupPage{}
-		return c.query(readRollupHours, func(row row) error {
+		return c.query(readRollupHours[q.Bare], func(row row) error {
 			if len(page.Rows) == size {
 				page.More = true
 				return nil

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ func testCountRequested(t *testing.T, k *kit) {
 	ctx := t.Context()
 	now, err := k.Now(ctx)
 	require.NoError(t, err)
-	empty, err := k.CountRequested(ctx, now.Add(-time.Hour), now.Add(time.Hour))
+	empty, err := k.CountRequested(ctx, store.CountQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour)})
 	require.NoError(t, err)
 	require.Equal(t, store.Counted{}, empty)
 
@@ -42,31 +43,87 @@ func testCountRequested(t *testing.T, k *kit) {
 	slices.SortFunc(times, time.Time.Compare)
 	for i, from := range times {
 		for _, to := range times[i:] {
-			got, err := k.CountRequested(ctx, from, to)
+			got, err := k.CountRequested(ctx, store.CountQuery{From: from, To: to})
 			require.NoError(t, err)
 			require.Zero(t, got.Until)
-			require.Equal(t, countOf(all, from, to), got.Statuses, "from %s to %s", from, to)
+			require.Equal(t, countOf(all, from, to), inOrder(got.Minutes), "from %s to %s", from, to)
 		}
 	}
 }
 
-// countOf counts executions by status as CountRequested does.
-func countOf(all []messages.Execution, from, to time.Time) (counts []store.StatusCount) {
-	for status := messages.Requested; status <= messages.Abandoned; status++ {
-		c := store.StatusCount{Status: status}
-		for i := range all {
-			e := &all[i]
-			if e.Status != status || e.RequestedAt.Before(from) || !e.RequestedAt.Before(to) {
-				continue
-			}
-			c.N, c.Retries, c.Repeated = c.N+1, c.Retries+one(!e.Original.IsZero()), c.Repeated+one(e.CrashCount > 0)
-			c.TakenBack, c.StateLost = c.TakenBack+one(e.TakeBacks > 0), c.StateLost+one(e.SessionLost)
+// countOf counts executions by minute and status as CountRequested does.
+func countOf(all []messages.Execution, from, to time.Time) (counts []store.MinuteCount) {
+	for i := range all {
+		e := &all[i]
+		if e.RequestedAt.Before(from) || !e.RequestedAt.Before(to) {
+			continue
 		}
-		if c.N > 0 {
-			counts = append(counts, c)
+		minute := e.RequestedAt.Truncate(time.Minute)
+		at := slices.IndexFunc(counts, func(c store.MinuteCount) bool { return c.Minute.Equal(minute) && c.Status == e.Status })
+		if at < 0 {
+			at, counts = len(counts), append(counts, store.MinuteCount{Minute: minute, Status: e.Status})
 		}
+		c := &counts[at]
+		c.N, c.Edge = c.N+1, c.Edge+one(e.RequestedAt.Sub(minute) < store.CountEdge)
+		c.Retries, c.Repeated = c.Retries+one(!e.Original.IsZero()), c.Repeated+one(e.CrashCount > 0)
+		c.TakenBack, c.StateLost = c.TakenBack+one(e.TakeBacks > 0), c.StateLost+one(e.SessionLost)
 	}
+	return inOrder(counts)
+}
+
+func inOrder(counts []store.MinuteCount) []store.MinuteCount {
+	slices.SortFunc(counts, func(a, b store.MinuteCount) int {
+		return cmp.Or(a.Minute.Compare(b.Minute), cmp.Compare(a.Status, b.Status))
+	})
 	return counts
+}
+
+// testCountOfMany: a count that meets a bound has all that was requested before the time that it names, and no more slices than it may.
+func testCountOfMany(t *testing.T, k *kit) {
+	const many = 2*store.CountSlice + 7
+	for at := 0; at < many; at += 1000 {
+		var some []messages.Execution
+		for range min(1000, many-at) {
+			some = append(some, messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Version: "1", Pool: "p", Timeout: time.Minute})
+		}
+		_, err := k.Submit(t.Context(), some)
+		require.NoError(t, err)
+	}
+	now, err := k.Now(t.Context())
+	require.NoError(t, err)
+	whole := store.CountQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour)}
+	sum := func(q store.CountQuery) (n int64, until time.Time) {
+		counted, err := k.CountRequested(t.Context(), q)
+		require.NoError(t, err)
+		for _, m := range counted.Minutes {
+			n += m.N
+		}
+		return n, counted.Until
+	}
+	n, until := sum(whole)
+	require.EqualValues(t, many, n)
+	require.Zero(t, until)
+	for name, c := range map[string]struct {
+		most, counted int
+		within        time.Duration
+	}{
+		"by number":              {most: 3000, counted: 3000},
+		"by time":                {within: 1, counted: store.CountSlice},
+		"by number, to the last": {most: many, counted: many},
+		"of a slice":             {most: 1, counted: 1},
+	} {
+		q := whole
+		q.Most, q.Within = c.most, c.within
+		n, until := sum(q)
+		require.EqualValues(t, c.counted, n, name)
+		if c.counted == many {
+			require.Zero(t, until, name)
+			continue
+		}
+		require.False(t, until.IsZero(), name)
+		before, _ := sum(store.CountQuery{From: whole.From, To: until})
+		require.LessOrEqual(t, before, n, "%s: all that was requested before that is counted", name)
+	}
 }
 
 func one(is bool) int64 {

@@ -42,6 +42,9 @@ func testRollups(t *testing.T, k *kit) {
 	whole.N, whole.Wait, whole.Run = 9, []byte{3}, nil
 	require.NoError(t, k.SaveRollups(ctx, []store.Rollup{whole}))
 	require.ElementsMatch(t, []store.Rollup{whole, submitted}, k.rollups(t, store.RollupQuery{}))
+	bare := whole
+	bare.Wait = nil
+	require.ElementsMatch(t, []store.Rollup{bare, submitted}, k.rollups(t, store.RollupQuery{Bare: true}))
 
 	other := messages.NewIncarnation()
 	want := map[string]int64{}

@@ -50,6 +50,7 @@ var suite = []named{
 	{"keyframes", testKeyframes},
 	{"worker events of a time", testWorkerEventsBetween},
 	{"executions counted by when they were requested", testCountRequested},
+	{"a count of many executions", testCountOfMany},
 	{"operations", testOperations},
 	{"operations are taken over", testOperationsTaken},
 	{"operations are stopped", testOperationsStopped},

@@ -239,8 +239,8 @@ func (c *calls) ReadRollupHours(ctx context.Context, q store.RollupQuery) (store
 }
 
 // CountRequested implements store.Store.
-func (c *calls) CountRequested(ctx context.Context, from, to time.Time) (store.Counted, error) {
-	return value(ctx, c, once, func() (store.Counted, error) { return c.Store.CountRequested(ctx, from, to) })
+func (c *calls) CountRequested(ctx context.Context, q store.CountQuery) (store.Counted, error) {
+	return value(ctx, c, once, func() (store.Counted, error) { return c.Store.CountRequested(ctx, q) })
 }
 
 // Resign implements store.Store.

@@ -390,6 +390,7 @@ export interface Ledger {
   counted: number
   missing: number
   adds_up: boolean
+  rest?: { from: string; to: string; submitted: number; ended: StatusCount[] }
   notes?: string[]
 }
 

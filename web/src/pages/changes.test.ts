@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ErrorGroup, Ledger, Series } from '../api/types'
-import { broke, listOf, pageOf, slower, verdict } from './changes'
+import { broke, fine, listOf, pageOf, slower, verdict } from './changes'
 
 const ledger = (more: Partial<Ledger>): Ledger => ({
   from: '2030-01-31T08:00:00Z', to: '2030-01-31T08:10:00Z', accepted: 1203, retries: 0, ended: [{ status: 'completed', n: 1200 }], open: [{ status: 'running', n: 3 }],
@@ -16,6 +16,14 @@ describe('changes', () => {
     expect(verdict(ledger({}))).toBe('It adds up: of 1,203 accepted, 1,200 have ended, 3 are open, and none is missing.')
     expect(verdict(ledger({ accepted: 0, ended: [], open: [] }))).toBe('It adds up: nothing was requested.')
     expect(verdict(ledger({ adds_up: false, missing: 2 }))).toBe('It does not add up: 2 executions that a node has stored are missing.')
+  })
+  it('say what was not compared', () => {
+    const rest = { from: '2030-01-31T08:10:00Z', to: '2030-01-31T09:00:00Z', submitted: 9, ended: [] }
+    expect(verdict(ledger({ rest }))).toBe('It adds up as far as it was compared: of 1,203 accepted, 1,200 have ended, 3 are open, and none is missing.')
+    expect(verdict(ledger({ rest, adds_up: false, missing: 2 }))).toContain('It does not add up: 2 ')
+    const none = { rest, to: '2030-01-31T08:00:00Z', accepted: 0, ended: [], open: [] }
+    expect(verdict(ledger(none))).toBe('Not compared: there is more than is counted at once.')
+    expect([fine(ledger({})), fine(ledger({ rest })), fine(ledger({ adds_up: false })), fine(ledger(none))]).toEqual([true, true, false, undefined])
   })
   it('name what fails behind them and did not before', () => {
     const group = (message: string, n: number): ErrorGroup => ({ action_ref: 'a.b', code: 'bad', message, n, first: '', last: '', example: '', examples: [] })

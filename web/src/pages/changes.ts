@@ -17,9 +17,14 @@ export function listOf(l: Ledger, status: string): string {
 export function verdict(l: Ledger): string {
   const open = l.open.reduce((sum, s) => sum + s.n, 0)
   if (!l.adds_up) return `It does not add up: ${l.missing.toLocaleString('en')} executions that a node has stored are missing.`
-  if (l.accepted === 0) return 'It adds up: nothing was requested.'
-  return `It adds up: of ${l.accepted.toLocaleString('en')} accepted, ${(l.accepted - open).toLocaleString('en')} have ended, ${open === 1 ? '1 is' : `${open.toLocaleString('en')} are`} open, and none is missing.`
+  if (l.rest && l.from === l.to) return 'Not compared: there is more than is counted at once.'
+  const part = l.rest ? ' as far as it was compared' : ''
+  if (l.accepted === 0) return `It adds up${part}: nothing was requested.`
+  return `It adds up${part}: of ${l.accepted.toLocaleString('en')} accepted, ${(l.accepted - open).toLocaleString('en')} have ended, ${open === 1 ? '1 is' : `${open.toLocaleString('en')} are`} open, and none is missing.`
 }
+
+/** Whether what was compared adds up; undefined where nothing was. */
+export const fine = (l: Ledger): boolean | undefined => (l.adds_up && l.rest && l.from === l.to ? undefined : l.adds_up)
 
 export interface Broke { key: string; action: string; code: string; message: string; n: number; before: number }
 
