@@ -85,6 +85,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[keyframe.Cells]():   "FleetPool",
 	reflect.TypeFor[failures.Share]():   "ErrorShare",
 	reflect.TypeFor[rollup.Line]():      "SeriesLine",
+	reflect.TypeFor[rollup.Rest]():      "LedgerRest",
 	reflect.TypeFor[rollup.Digest]():    "CountsView",
 	reflect.TypeFor[rollup.Failure]():   "FailureCount",
 	reflect.TypeFor[rollup.Slower]():    "SlowerAction",
