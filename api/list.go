@@ -11,8 +11,9 @@ import (
 
 // Bounds of a list's filter.
 const (
-	listedMax   = 20 // values of one parameter
-	idPrefixMin = 4  // hexadecimal digits
+	listedMax   = 20  // values of one parameter
+	idPrefixMin = 4   // hexadecimal digits
+	textMax     = 200 // bytes of a text to search for
 	notPrefix   = "not."
 )
 
@@ -25,6 +26,7 @@ func listParams() []param {
 		{name: "worker", kind: "string", help: "Only this worker."},
 		{name: "label", kind: "string", many: true, help: "Only with this label, as name=value; repeat it for several that must all be there."},
 		{name: "error", kind: "string", help: "Only with this error code."},
+		{name: "q", kind: "string", help: "Only those that ended without a result and have this text in the beginning of their error: its code, message, type, details or stderr."},
 		{name: "key", kind: "string", help: "Only with this idempotency key, whoever owns it."},
 		{name: "id_prefix", kind: "string", help: "Only ids that begin so: at least 4 hexadecimal digits."},
 		{name: "from", kind: "string", help: "Only those requested at this time or later, as 2030-01-31T08:00:00Z."},
@@ -76,6 +78,9 @@ func filterOf(q query) (f store.Filter, err error) {
 	}
 	if f.IDPrefix, err = q.idPrefix(); err != nil {
 		return f, err
+	}
+	if f.Text = q.text("q"); len(f.Text) > textMax {
+		return f, invalid("q may have %d bytes, and has %d", textMax, len(f.Text))
 	}
 	if f.From, err = q.moment("from"); err != nil {
 		return f, err

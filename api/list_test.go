@@ -20,6 +20,7 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 		"": {},
 		"status=failed,timed_out&status=completed":                 {Statuses: []messages.Status{messages.Failed, messages.TimedOut, messages.Completed}},
 		"label=a%3Db&label=c%3D":                                   {Labels: [][2]string{{"a", "b"}, {"c", ""}}},
+		"q=connection+%22refused%22":                               {Text: `connection "refused"`},
 		"error=action_error&key=k":                                 {Error: "action_error", Key: "k"},
 		"id_prefix=01A1-fd":                                        {IDPrefix: "01a1fd"},
 		"from=2030-01-31T08:00:00Z&to=2030-01-31T10:00:00%2B01:00": {From: from, To: to},
@@ -40,7 +41,7 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 	for text, why := range map[string]string{
 		"status=odd": "status", "not.status=odd": "not.status", "label=odd": "name=value", "not.label=%3Dx": "not.label", "id_prefix=01a": "4 to 32", "id_prefix=zzzz": "hexadecimal",
 		"id_prefix=" + strings.Repeat("0", 33): "32", "from=yesterday": "from must be a time", "to=x": "to must be", "order=odd": "newest or oldest",
-		"not.action=" + strings.Repeat("a&not.action=", 21): "20 times",
+		"q=" + strings.Repeat("x", 201): "200 bytes", "not.action=" + strings.Repeat("a&not.action=", 21): "20 times",
 	} {
 		refused(t, ask(t, h, "GET", executionsPath+"?"+text, ""), 400, messages.CodeInvalidRequest, why)
 	}

@@ -29,6 +29,7 @@ func TestWhatCountsByMinuteAnswer(t *testing.T) {
 		"a session":             {store.Filter{From: from, Session: "s"}, some, false},
 		"a label":               {store.Filter{From: from, Labels: [][2]string{{"a", "b"}}}, some, false},
 		"a key":                 {store.Filter{From: from, Key: "k"}, some, false},
+		"a text":                {store.Filter{From: from, Text: "refused"}, some, false},
 		"an id":                 {store.Filter{From: from, IDPrefix: "0123"}, some, false},
 		"not a status":          {store.Filter{From: from, Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}}, some, true},
 		"not a worker":          {store.Filter{From: from, Not: store.Exclusion{Workers: []string{"w"}}}, some, false},

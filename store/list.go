@@ -19,6 +19,7 @@ type Filter struct {
 	Worker   messages.WorkerID
 	Labels   [][2]string   // key, value: each of them
 	Error    messages.Code // of an execution that ended without a result
+	Text     string        // in such an error as it is stored, within its first ErrorSearched bytes; ASCII letters match in either case
 	Key      string        // the idempotency key, whoever owns it
 	IDPrefix string        // the first hexadecimal digits of the id, without dashes
 	From, To time.Time     // requested at From or later, and before To
@@ -92,7 +93,7 @@ func (f *Filter) Walked() []messages.Status {
 	if len(f.Statuses) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(f.Statuses)))
 	}
-	if f.Error != "" {
+	if f.Error != "" || f.Text != "" {
 		return unusual
 	}
 	return nil
@@ -120,7 +121,7 @@ func (f *Filter) Drive(narrow bool) Drive {
 
 // Alone reports whether the index answers the whole filter, so that a walk is no longer than a page.
 func (f *Filter) Alone(drive Drive) bool {
-	if f.Error != "" || !f.From.IsZero() || !f.To.IsZero() || !f.Not.isZero() || f.IDPrefix != "" {
+	if f.Error != "" || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || !f.Not.isZero() || f.IDPrefix != "" {
 		return false
 	}
 	if f.PoolWaits() {
@@ -168,6 +169,18 @@ func ErrorBegins(code messages.Code) []byte {
 		return nil
 	}
 	return append([]byte(`{"code":`), text...)
+}
+
+// ErrorSearched bounds the bytes of an error that a search for a text looks at.
+const ErrorSearched = 4096
+
+// ErrorHolds returns the bytes of a text as they stand in a stored error.
+func ErrorHolds(text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil { // a text always encodes
+		return nil
+	}
+	return quoted[1 : len(quoted)-1]
 }
 
 // Passed completes a page: how it ended, and where the next one begins. walked is the number of executions that were looked at, and at and

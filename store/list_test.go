@@ -32,6 +32,7 @@ func TestAFilterIsDrivenByItsMostSelectiveIndex(t *testing.T) {
 		"completed":          {store.Filter{Statuses: completed}, store.DriveAll, false},
 		"completed action":   {store.Filter{Statuses: completed, Action: "a"}, store.DriveAction, false},
 		"error":              {store.Filter{Error: "e"}, store.DriveStatuses, false},
+		"text of an error":   {store.Filter{Text: "t"}, store.DriveStatuses, false},
 		"pool":               {store.Filter{Pool: "p"}, store.DriveAll, false},
 		"waits in a pool":    {store.Filter{Pool: "p", Statuses: []messages.Status{messages.Requested}}, store.DriveStatuses, true},
 		"time":               {store.Filter{From: time.Unix(1, 0)}, store.DriveAll, false},

@@ -12,10 +12,10 @@ import (
 
 // wanted is which executions a verb is about, as its flags say.
 type wanted struct {
-	status, label                                    []string
-	action, pool, session, worker, code, key, prefix string
-	since, until                                     string
-	without                                          unwanted
+	status, label                                          []string
+	action, pool, session, worker, code, key, prefix, text string
+	since, until                                           string
+	without                                                unwanted
 }
 
 func newWanted() *wanted { return &wanted{without: unwanted{}} }
@@ -28,6 +28,7 @@ func (w *wanted) flags(f *pflag.FlagSet) {
 	f.StringVar(&w.worker, "worker", "", "only this worker")
 	f.StringArrayVar(&w.label, "label", nil, "only with this label, name=value; repeat it for several that must all be there")
 	f.StringVar(&w.code, "error", "", "only with this error code")
+	f.StringVar(&w.text, "text", "", "only with this text in their error")
 	f.StringVar(&w.key, "key", "", "only with this idempotency key")
 	f.StringVar(&w.prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
 	f.StringVar(&w.since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
@@ -45,7 +46,7 @@ func (w *wanted) query(ctx context.Context, c *client.Client) (url.Values, span,
 	}
 	w.without.ask(query)
 	for name, value := range map[string]string{
-		"action": w.action, "pool": w.pool, "session": w.session, "worker": w.worker, "error": w.code, "key": w.key, "id_prefix": w.prefix,
+		"action": w.action, "pool": w.pool, "session": w.session, "worker": w.worker, "error": w.code, "key": w.key, "id_prefix": w.prefix, "q": w.text,
 	} {
 		if value != "" {
 			query.Set(name, value)

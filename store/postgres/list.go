@@ -204,6 +204,11 @@ func (l *listing) where() string {
 	if f.Error != "" {
 		b.WriteString(" AND " + l.failed(f.Error))
 	}
+	if f.Text != "" {
+		holds := func(bytes string) string { return "lower(encode(" + bytes + ", 'escape'))" }
+		b.WriteString(" AND position(" + holds(l.arg(store.ErrorHolds(f.Text))+"::bytea") + " IN " +
+			holds("substr(coalesce(e.error, o.error), 1, "+l.arg(store.ErrorSearched)+")") + ") > 0")
+	}
 	if f.IDPrefix != "" {
 		first, last, _ := f.IDRange()
 		b.WriteString(" AND e.id >= " + l.arg(uuidOf(first)) + " AND e.id <= " + l.arg(uuidOf(last)))

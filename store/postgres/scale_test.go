@@ -320,7 +320,7 @@ func listsOfTheConsole(l *large) {
 		"action": {Action: "core.noop"}, "no such action": {Action: "core.none"}, "pool": {Pool: "ends"}, "no such pool": {Pool: "none"},
 		"session": {Session: "s500"}, "no such session": {Session: "none"}, "failed of a session": {Session: "s500", Statuses: failed},
 		"worker": {Worker: "n/ends/4"}, "no such worker": {Worker: "n/ends/none"}, "failed of a worker": {Worker: "n/ends/4", Statuses: failed},
-		"label": {Labels: [][2]string{{"team", "team10"}}}, "no such label": {Labels: [][2]string{{"team", "none"}}}, "error": {Error: "boom"}, "no such error": {Error: "none"},
+		"label": {Labels: [][2]string{{"team", "team10"}}}, "no such label": {Labels: [][2]string{{"team", "none"}}}, "error": {Error: "boom"}, "no such error": {Error: "none"}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"},
 		"key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "since": {From: since}, "until": {To: since}, "failed within": {Statuses: failed, From: since, To: time.Now()},
 		"failed, oldest first": {Statuses: failed, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
 		"not that action": {Not: store.Exclusion{Actions: []string{"core.noop"}}},

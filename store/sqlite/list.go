@@ -259,6 +259,9 @@ func (l *listing) where() (sql string, args []any) {
 		begins := store.ErrorBegins(f.Error)
 		and(failedWith, int64(len(begins)), begins)
 	}
+	if f.Text != "" {
+		and(failedHolding, int64(store.ErrorSearched), store.ErrorHolds(f.Text))
+	}
 	if f.IDPrefix != "" {
 		first, last, _ := f.IDRange()
 		and("r.id >= ? AND r.id <= ?", first[:], last[:])
@@ -276,6 +279,8 @@ func (l *listing) where() (sql string, args []any) {
 const (
 	labelled   = "EXISTS (SELECT 1 FROM execution_label n WHERE n.key = ? AND n.value = ? AND n.seq = e.seq)"
 	failedWith = "substr(coalesce(e.error, o.error), 1, ?) IS ?"
+	// lower changes ASCII letters only.
+	failedHolding = "instr(lower(CAST(substr(coalesce(e.error, o.error), 1, ?) AS TEXT)), lower(CAST(? AS TEXT))) > 0"
 )
 
 // not checks what a list does not have.

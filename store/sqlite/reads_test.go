@@ -26,7 +26,7 @@ func consoleReads(rows int) map[string]store.Filter {
 		"session": {Session: "s5"}, "no such session": {Session: "none"}, "failed of a session": {Session: "s500", Statuses: failed},
 		"worker": {Worker: "n/pool/7"}, "no such worker": {Worker: "n/pool/none"}, "failed of a worker": {Worker: "n/pool/7", Statuses: failed},
 		"label": {Labels: [][2]string{{"k", "v10"}}}, "no such label": {Labels: [][2]string{{"k", "none"}}}, "two labels": {Labels: [][2]string{{"k", "v10"}, {"l", "w"}}},
-		"error": {Error: "boom"}, "key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "no such id": {IDPrefix: "ffffffffffffffff"},
+		"error": {Error: "boom"}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"}, "key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "no such id": {IDPrefix: "ffffffffffffffff"},
 		"since": {From: mid}, "until": {To: mid}, "within": {From: mid, To: grownAt(rows/2 + 1000)}, "failed within": {Statuses: failed, From: mid, To: grownAt(rows/2 + 1000)},
 		"failed until, oldest first": {Statuses: failed, To: mid, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
 		"not any action": {Not: store.Exclusion{Actions: []string{"core.a0", "core.a1", "core.a2", "core.a3", "core.a4", "core.a5", "core.a6", "core.a7", "core.a8", "core.a9"}}},

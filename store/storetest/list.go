@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -230,4 +231,37 @@ func testDepths(t *testing.T, k *kit) {
 		got[d.Status] = d.Count
 	}
 	require.Equal(t, want, got)
+}
+
+// testListText searches the errors of executions for a text.
+func testListText(t *testing.T, k *kit) {
+	messagesOf := map[string]string{
+		"refused": `dial tcp: "db": connection REFUSED`, "umlaut": "Übergabe an <b> & \u0000 missed \\ it", "far": strings.Repeat("x", store.ErrorSearched) + "needle", "other": "exit 100%",
+	}
+	ids := map[string]messages.ExecutionID{}
+	for name, text := range messagesOf {
+		e := k.bring(t, messages.Running)
+		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: messages.CodeActionError, Message: text,
+			Details: json.RawMessage(`{"where":"Attic"}`)}}})
+		ids[name] = e.ID
+	}
+	ended := k.bring(t, messages.Completed)
+	for text, want := range map[string][]string{
+		"connection refused": {"refused"}, `"DB"`: {"refused"}, "Übergabe an <B>": {"umlaut"}, "übergabe": nil, "\u0000 missed \\": {"umlaut"}, "needle": nil, "xxxx": {"far"},
+		"100%": {"other"}, "1_0": nil, "attic": {"refused", "umlaut", "other"}, "action_error": {"refused", "umlaut", "far", "other"}, "nowhere": nil,
+	} {
+		page, err := k.List(t.Context(), store.Filter{Text: text})
+		require.NoError(t, err, text)
+		var got, all []messages.ExecutionID
+		for _, e := range page.Executions {
+			got = append(got, e.ID)
+		}
+		for _, name := range want {
+			all = append(all, ids[name])
+		}
+		require.ElementsMatch(t, all, got, text)
+	}
+	page, err := k.List(t.Context(), store.Filter{Text: "refused", Statuses: []messages.Status{messages.Completed, messages.TimedOut}})
+	require.NoError(t, err)
+	require.Empty(t, page.Executions, ended.ID)
 }

@@ -83,6 +83,7 @@ var suite = []named{
 	{"orphans", testOrphans},
 	{"live", testLive},
 	{"list", testList},
+	{"list by text", testListText},
 	{"chain", testChain},
 	{"depths", testDepths},
 	{"nodes", testNodes},
