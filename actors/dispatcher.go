@@ -3,12 +3,10 @@ package actors
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 )
 
 const (
-	// throughput is how many messages a mailbox handles before it lets other goroutines run, the library's own default.
+	// throughput is how many messages a mailbox handles before it lets other goroutines run, as with the library's own mailboxes.
 	throughput = 300
 	// restTime is how often goroutines without a mailbox are looked at: as many as were not needed since the last look end.
 	restTime = 50 * time.Millisecond
@@ -19,36 +17,36 @@ const (
 // dispatcher runs mailboxes on goroutines that it keeps for a while. A goroutine made for each burst of messages, as the
 // library does, begins with a small stack and spends more time on growing it than a worker spends on its messages.
 type dispatcher struct {
-	work    chan func() // nil: end
+	work    chan work // nil: end
 	resting atomic.Int32
 	least   atomic.Int32 // the fewest that rested at once since the last look: so many were not needed
 	looking atomic.Bool  // a look is to come
 }
 
-func newDispatcher() actor.Dispatcher { return &dispatcher{work: make(chan func())} }
+// work is what a goroutine runs: a mailbox, until nothing waits in it.
+type work interface{ run() }
 
-// Schedule runs f soon, on a goroutine that rests or else on a new one.
-func (d *dispatcher) Schedule(f func()) {
+func newDispatcher() *dispatcher { return &dispatcher{work: make(chan work)} }
+
+// schedule runs w soon, on a goroutine that rests or else on a new one.
+func (d *dispatcher) schedule(w work) {
 	select {
-	case d.work <- f:
+	case d.work <- w:
 	default:
-		go d.run(f)
+		go d.run(w)
 	}
 }
 
-// Throughput implements actor.Dispatcher.
-func (d *dispatcher) Throughput() int { return throughput }
-
 // run is one goroutine: it runs what it was made for, then what comes while it rests.
-func (d *dispatcher) run(f func()) {
-	for f != nil {
-		f()
+func (d *dispatcher) run(w work) {
+	for w != nil {
+		w.run()
 		if d.resting.Add(1) > restingMax {
 			d.resting.Add(-1)
 			return
 		}
 		d.lookLater()
-		f = <-d.work
+		w = <-d.work
 		if n := d.resting.Add(-1); n < d.least.Load() {
 			d.least.Store(n)
 		}

@@ -10,11 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// task is a function as work.
+type task func()
+
+func (f task) run() { f() }
+
 // burst has the dispatcher run so many functions at the same time, and waits until all have ended.
 func burst(d *dispatcher, n int) {
 	open := make(chan struct{})
 	for range n {
-		d.Schedule(func() { <-open })
+		d.schedule(task(func() { <-open }))
 	}
 	synctest.Wait()
 	close(open)
@@ -26,7 +31,7 @@ func burst(d *dispatcher, n int) {
 func TestTheDispatcherKeepsGoroutinesForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDispatcher().(*dispatcher)
+		d := newDispatcher()
 		burst(d, 8)
 		require.Equal(t, int32(8), d.resting.Load(), "they rest")
 		burst(d, 5)
@@ -50,8 +55,8 @@ func TestTheDispatcherKeepsGoroutinesForAWhile(t *testing.T) {
 func TestTheDispatcherOutlivesAGoroutineThatEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDispatcher().(*dispatcher)
-		d.Schedule(runtime.Goexit)
+		d := newDispatcher()
+		d.schedule(task(runtime.Goexit))
 		synctest.Wait()
 		require.Zero(t, d.resting.Load())
 		burst(d, 1)
@@ -66,7 +71,7 @@ func BenchmarkDispatcher(b *testing.B) {
 	for range b.N {
 		all.Add(8)
 		for range 8 {
-			d.Schedule(all.Done)
+			d.schedule(task(all.Done))
 		}
 		all.Wait()
 	}

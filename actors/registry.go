@@ -65,17 +65,6 @@ func (c *Cell) Read() Status {
 	return c.status
 }
 
-type entry struct {
-	kind    string
-	parent  string
-	started time.Time
-	cell    *Cell
-	keep    Keep
-	mailbox actor.Mailbox
-	handled atomic.Uint64
-	stack   atomic.Pointer[stack]
-}
-
 // failuresMax bounds the failures that are remembered of actors that are gone.
 const failuresMax = 1024
 
@@ -109,17 +98,13 @@ func NewRegistry() *Registry {
 	return &Registry{live: map[string]*entry{}, failures: map[string]failure{}, letters: map[string]int64{}, keepers: map[string]Keep{}}
 }
 
-func (r *Registry) add(self, parent *actor.PID, e *entry) {
+func (r *Registry) add(id string, e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.parent = parent.GetId()
-	if strings.HasPrefix(e.parent, "guardian") {
-		e.parent = ""
-	}
-	e.started = time.Now()
-	r.live[self.Id] = e
+	e.started = time.Now().UnixNano()
+	r.live[id] = e
 	if e.keep != nil {
-		r.keepers[self.Id] = e.keep
+		r.keepers[id] = e.keep
 	}
 }
 
@@ -194,7 +179,7 @@ func (r *Registry) Depth() (live, waiting int) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, e := range r.live {
-		waiting += e.mailbox.UserMessageCount()
+		waiting += e.mailbox.count()
 	}
 	return len(r.live), waiting
 }
@@ -226,14 +211,14 @@ func (r *Registry) Get(id string) (Info, bool) {
 func (r *Registry) info(id string, e *entry) Info {
 	s := e.cell.Read()
 	if s.Since.IsZero() {
-		s.Since = e.started
+		s.Since = e.since()
 	}
 	if s.Stale {
 		s.Health, s.Grade, s.Why = health.Unhealthy.String(), health.Unhealthy.String(), "its heartbeat is stale"
 	}
 	return Info{
-		ID: id, Parent: e.parent, Kind: e.kind, State: s.State, Health: s.Health, Grade: s.Grade, Since: s.Since,
-		Why: s.Why, MailboxDepth: e.mailbox.UserMessageCount(), Handled: e.handled.Load(), Restarts: s.Restarts,
+		ID: id, Parent: e.parent(), Kind: e.kind, State: s.State, Health: s.Health, Grade: s.Grade, Since: s.Since,
+		Why: s.Why, MailboxDepth: e.mailbox.count(), Handled: e.handled.Load(), Restarts: s.Restarts,
 		Execution: s.Execution, LastFailure: s.LastFailure, StuckSince: r.stuck[id],
 	}
 }

@@ -19,7 +19,7 @@ func (r *Registry) Waiting() []Waiting {
 	defer r.mu.RUnlock()
 	var list []Waiting
 	for id, e := range r.live {
-		if depth := e.mailbox.UserMessageCount(); depth > 0 {
+		if depth := e.mailbox.count(); depth > 0 {
 			list = append(list, Waiting{ID: id, MailboxDepth: depth, Handled: e.handled.Load()})
 		}
 	}

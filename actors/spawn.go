@@ -3,9 +3,8 @@ package actors
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -40,7 +39,26 @@ type System struct {
 	Actors     *actor.ActorSystem
 	Registry   *Registry
 	top        *actor.RootContext
-	dispatcher actor.Dispatcher
+	dispatcher *dispatcher
+	spawners   sync.Pool // of *spawner
+}
+
+// spawner makes one actor after another. The library keeps an actor's properties, some 230 bytes, for as long as the actor lives, and asks
+// them for the actor and its mailbox only while it spawns it: nothing is restarted in place. So all actors that a spawner has made
+// share its properties, and there are as many spawners as actors are spawned at once.
+type spawner struct {
+	props *actor.Props
+	next  *entry // that is being spawned
+}
+
+func (s *System) newSpawner() any {
+	p := &spawner{}
+	p.props = actor.PropsFromProducer(
+		func() actor.Actor { return p.next },
+		actor.WithMailbox(func() actor.Mailbox { return p.next }),
+		actor.WithSupervisor(stopStrategy{s.Registry}),
+	)
+	return p
 }
 
 // NewSystem makes an actor system whose library log goes to logger at trace level, without payloads.
@@ -64,6 +82,7 @@ func NewSystem(logger hclog.Logger) *System {
 		}
 	})
 	s := &System{Actors: sys, Registry: registry, dispatcher: newDispatcher()}
+	s.spawners.New = s.newSpawner
 	s.top = sys.Root.Copy().WithGuardian(stopStrategy{registry})
 	return s
 }
@@ -91,14 +110,14 @@ func (s *System) Spawn(parent Parent, c Child) (*actor.PID, error) {
 	if cell == nil {
 		cell = &Cell{}
 	}
-	entry := &entry{kind: c.Kind, cell: cell, keep: c.Keep}
-	props := actor.PropsFromProducer(
-		func() actor.Actor { return &guarded{inner: c.New(), entry: entry, registry: s.Registry} },
-		actor.WithMailbox(func() actor.Mailbox { return newMailbox(entry, s.Registry) }),
-		actor.WithDispatcher(s.dispatcher),
-		actor.WithSupervisor(stopStrategy{s.Registry}),
-	)
-	pid, err := parent.SpawnNamed(props, c.Name)
+	next := &entry{
+		inner: c.New(), registry: s.Registry, kind: c.Kind, cell: cell, keep: c.Keep, mailbox: mailbox{dispatcher: s.dispatcher},
+	}
+	p := s.spawners.Get().(*spawner)
+	p.next = next
+	pid, err := parent.SpawnNamed(p.props, c.Name)
+	p.next = nil
+	s.spawners.Put(p)
 	if err != nil {
 		return nil, fmt.Errorf("spawn %s %s: %w", c.Kind, c.Name, err)
 	}
@@ -113,32 +132,6 @@ func (s stopStrategy) HandleFailure(_ *actor.ActorSystem, supervisor actor.Super
 ) {
 	s.registry.failed(child.Id, fmt.Sprint(reason))
 	supervisor.StopChildren(child)
-}
-
-// guarded keeps a panic of an actor's end from stopping the stop, and remembers where others came from.
-type guarded struct {
-	inner    actor.Actor
-	entry    *entry
-	registry *Registry
-}
-
-func (g *guarded) Receive(ctx actor.Context) {
-	switch ctx.Message().(type) {
-	case *actor.Stopping:
-		g.end(ctx)
-	case *actor.Stopped:
-		g.end(ctx)
-		g.registry.remove(ctx.Self().Id, g.entry)
-	case *actor.Restarting:
-		// Never sent: nothing is restarted in place.
-	case *Crash:
-		defer g.note()
-		panic(ctx.Message().(*Crash).Reason)
-	default:
-		g.entry.handled.Add(1)
-		defer g.note()
-		g.inner.Receive(ctx)
-	}
 }
 
 // Crash makes the actor that gets it panic, so that its supervisor judges. It carries the panic of a goroutine that
@@ -163,41 +156,4 @@ func Contain(f func()) (err error) {
 	}()
 	f()
 	return nil
-}
-
-// end runs the actor's own end. A panic there would leave it half stopped for ever, so it is only recorded.
-func (g *guarded) end(ctx actor.Context) {
-	defer func() {
-		if r := recover(); r != nil {
-			g.registry.failed(ctx.Self().Id, fmt.Sprintf("panic while stopping: %v", r))
-		}
-	}()
-	g.inner.Receive(ctx)
-}
-
-// note keeps the program counters of a panic that passes, to be resolved only when somebody looks.
-func (g *guarded) note() {
-	if r := recover(); r != nil {
-		var pcs [32]uintptr
-		n := runtime.Callers(3, pcs[:])
-		g.entry.stack.Store(&stack{pcs: append([]uintptr(nil), pcs[:n]...)})
-		panic(r)
-	}
-}
-
-type stack struct{ pcs []uintptr }
-
-func (s *stack) String() string {
-	if s == nil {
-		return ""
-	}
-	var b strings.Builder
-	frames := runtime.CallersFrames(s.pcs)
-	for {
-		frame, more := frames.Next()
-		fmt.Fprintf(&b, "%s:%d\n", frame.Function, frame.Line)
-		if !more {
-			return b.String()
-		}
-	}
 }
