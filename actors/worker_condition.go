@@ -33,7 +33,7 @@ type load struct {
 }
 
 func (c *condition) start() {
-	c.machine = lifecycle.New(c.id, c.world.Now())
+	c.machine = lifecycle.New(c.world.Now())
 	c.show()
 }
 

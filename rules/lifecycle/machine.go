@@ -1,29 +1,18 @@
 package lifecycle
 
-import (
-	"time"
-
-	"github.com/troupe-run/troupe/messages"
-)
+import "time"
 
 // Machine is one worker generation's lifecycle. It belongs to its worker actor and is not safe for concurrent use.
 // Every method that takes now expects a time with its monotonic reading, as time.Now gives it.
 type Machine struct {
-	worker  messages.WorkerID
 	entered time.Time
-	meta    Metadata // merged over all transitions
 	history history
 	state   State
 	health  Health
 }
 
-// New returns a machine that is initializing, of unknown health, with empty metadata and history.
-func New(worker messages.WorkerID, now time.Time) Machine {
-	return Machine{worker: worker, entered: now}
-}
-
-// Worker returns the worker's id.
-func (m *Machine) Worker() messages.WorkerID { return m.worker }
+// New returns a machine that is initializing, of unknown health, with an empty history.
+func New(now time.Time) Machine { return Machine{entered: now} }
 
 // State returns the current state.
 func (m *Machine) State() State { return m.state }
@@ -33,9 +22,6 @@ func (m *Machine) Health() Health { return m.health }
 
 // EnteredAt returns when the current state was entered.
 func (m *Machine) EnteredAt() time.Time { return m.entered }
-
-// Metadata returns what all transitions together said, the newest winning.
-func (m *Machine) Metadata() Metadata { return m.meta }
 
 // CanAcceptWork reports whether the worker is ready and healthy.
 func (m *Machine) CanAcceptWork() bool { return m.state == Ready && m.health == Healthy }
@@ -100,7 +86,6 @@ func (m *Machine) take(to State, r Reason, now time.Time, meta Metadata) Entry {
 	if !meta.IsZero() {
 		kept := meta // so that a transition without metadata allocates nothing
 		e.Meta = &kept
-		m.meta = m.meta.Merge(meta)
 	}
 	switch r {
 	case InitComplete, HealthRestored:

@@ -16,7 +16,7 @@ func start() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 // machineIn returns a machine that has come to a state on a legal way.
 func machineIn(t require.TestingT, s State) Machine {
-	m := New("n/p/0", start())
+	m := New(start())
 	ways := map[State][]Reason{
 		Ready: {InitComplete}, Busy: {InitComplete, Checkout}, Degraded: {InitComplete, RecoveryDegrade},
 		Terminating: {InitComplete, Terminate}, Terminated: {Terminate},
@@ -31,18 +31,16 @@ func machineIn(t require.TestingT, s State) Machine {
 
 func TestNewMachine(t *testing.T) {
 	t.Parallel()
-	m := New("n/p/0", start())
-	require.Equal(t, messages.WorkerID("n/p/0"), m.Worker())
+	m := New(start())
 	require.Equal(t, Initializing, m.State())
 	require.Equal(t, Unknown, m.Health())
-	require.True(t, m.Metadata().IsZero())
 	require.Empty(t, m.History())
 	require.Equal(t, start(), m.EnteredAt())
 }
 
 func TestTransitionRecordsWhatHappened(t *testing.T) {
 	t.Parallel()
-	m := New("n/p/0", start())
+	m := New(start())
 	at := start()
 	step := func(r Reason, after time.Duration, meta Metadata) Entry {
 		at = at.Add(after)
@@ -58,11 +56,9 @@ func TestTransitionRecordsWhatHappened(t *testing.T) {
 	require.Equal(t, time.Second, out.In)
 	require.Equal(t, at.UnixMilli(), out.AtMillis)
 	require.Equal(t, "s", out.Meta.Session)
-	step(CheckinError, time.Minute, Metadata{Error: "boom", FailureCount: 1})
-	require.Equal(t, Metadata{
-		Execution: execution, Attempt: 2, Session: "s", Caller: "api", Error: "boom", FailureCount: 1,
-	}, m.Metadata(), "metadata is merged")
-	require.Equal(t, "", out.Meta.Error, "an entry keeps what was known then")
+	end := step(CheckinError, time.Minute, Metadata{Error: "boom", FailureCount: 1})
+	require.Equal(t, Metadata{Execution: execution, Attempt: 2, Session: "s", Caller: "api"}, *out.Meta)
+	require.Equal(t, Metadata{Error: "boom", FailureCount: 1}, *end.Meta, "an entry has what was known of its own transition")
 
 	all := m.History()
 	require.Len(t, all, 3)
@@ -121,12 +117,12 @@ func TestTerminateIsIdempotentFromEveryState(t *testing.T) {
 	t.Parallel()
 	for _, s := range States() {
 		m := machineIn(t, s)
-		_, changed := m.Terminate("asked", start())
+		e, changed := m.Terminate("asked", start())
 		require.Equal(t, s < Terminating, changed, s)
 		require.True(t, m.ShouldBeRemoved())
 		require.Equal(t, s == Initializing || s == Terminated, m.State() == Terminated)
 		if changed {
-			require.Equal(t, "asked", m.Metadata().Reason)
+			require.Equal(t, "asked", e.Meta.Reason)
 		}
 		before := m
 		_, changed = m.Terminate("again", start().Add(time.Hour))
@@ -166,7 +162,7 @@ func TestHistoryIsUnbroken(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		now := start()
-		m := New("n/p/0", now)
+		m := New(now)
 		var all []Entry
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(-5, 1000).Draw(t, "ms")) * time.Millisecond)
@@ -179,7 +175,7 @@ func TestHistoryIsUnbroken(t *testing.T) {
 			require.GreaterOrEqual(t, e.In, time.Duration(0))
 			all = append(all, e)
 			if to == Terminated {
-				m = New("n/p/0", now)
+				m = New(now)
 				all = nil
 			}
 		}
@@ -218,7 +214,7 @@ func TestIdleMachineIsSmall(t *testing.T) {
 	t.Parallel()
 	m := machineIn(t, Ready)
 	size := unsafe.Sizeof(m) + uintptr(cap(m.history.ring))*unsafe.Sizeof(Entry{})
-	require.LessOrEqual(t, size, uintptr(320))
+	require.LessOrEqual(t, size, uintptr(128))
 }
 
 func BenchmarkCheckoutCheckin(b *testing.B) {

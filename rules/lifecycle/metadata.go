@@ -17,29 +17,3 @@ type Metadata struct {
 
 // IsZero reports whether nothing is known.
 func (m Metadata) IsZero() bool { return m == Metadata{} }
-
-// Merge returns m with every field that over knows taken from it.
-func (m Metadata) Merge(over Metadata) Metadata {
-	if !over.Execution.IsZero() {
-		m.Execution = over.Execution
-	}
-	if over.Attempt != 0 {
-		m.Attempt = over.Attempt
-	}
-	if over.FailureCount != 0 {
-		m.FailureCount = over.FailureCount
-	}
-	m.Session = pick(over.Session, m.Session)
-	m.Caller = pick(over.Caller, m.Caller)
-	m.Error = pick(over.Error, m.Error)
-	m.Reason = pick(over.Reason, m.Reason)
-	m.Exit = pick(over.Exit, m.Exit)
-	return m
-}
-
-func pick(over, under string) string {
-	if over != "" {
-		return over
-	}
-	return under
-}
