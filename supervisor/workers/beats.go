@@ -23,7 +23,7 @@ func (w *Workers) Beat(at time.Time) {
 	for _, s := range w.slots {
 		if s.cur != nil && s.cur.ready {
 			s.beat = at
-			keys = append(keys, s.key)
+			keys = append(keys, w.key(s))
 		}
 	}
 	w.link.Tell(roster.Beats{Workers: keys, At: at})

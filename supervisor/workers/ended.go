@@ -46,17 +46,20 @@ func (w *Workers) Vanished(id string) {
 func (w *Workers) ended(s *slot, m *member, end *actors.WorkerEnded) {
 	if m == s.next {
 		s.next = nil
-		s.lastFailure, s.lastTrace = end.Why, end.Traceback
+		s.has().failed(end)
 		w.replacementFailed(s)
 		return
 	}
 	s.cur, s.retiring = nil, false
 	delete(w.memory.pids, s.number)
-	w.link.Tell(roster.WorkerGone{Worker: s.key, Restarts: !s.dead})
+	w.link.Tell(roster.WorkerGone{Worker: w.key(s), Restarts: !s.dead})
 	s.unbindSessions(w)
-	w.link.GiveBack(s.number, "worker_gone", s.by)
-	w.link.GiveBackUntaken(s.number, end.Taken, s.by)
-	s.by, s.renewedBy = "", ""
+	by := s.had().by
+	w.link.GiveBack(s.number, "worker_gone", by)
+	w.link.GiveBackUntaken(s.number, end.Taken, by)
+	if r := s.rare; r != nil {
+		r.by, r.renewedBy = "", ""
+	}
 	w.round.done(w, s)
 	if w.Draining || s.dead {
 		if s.dead {
@@ -103,8 +106,8 @@ func (w *Workers) again(s *slot, end *actors.WorkerEnded) {
 		w.spawn(s)
 		return
 	}
-	s.restarts++
-	s.lastFailure, s.lastTrace = end.Why, end.Traceback
+	s.has().restarts++
+	s.has().failed(end)
 	s.lose(end, w.World.Now())
 	if end.WasReady && end.Cause.Removes() {
 		w.Config.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause, "reason", end.Why)
@@ -138,16 +141,23 @@ func (w *Workers) judgeEnd(s *slot, end *actors.WorkerEnded) restart.Verdict {
 
 // lose notes when a slot lost its worker. Starts that fail after that belong to the same loss.
 func (s *slot) lose(end *actors.WorkerEnded, now time.Time) {
-	if s.lostAt.IsZero() && end.WasReady {
-		s.lostAt = now
+	if s.had().lostAt.IsZero() && end.WasReady {
+		s.has().lostAt = now
 	}
 }
 
 // backAgain counts the downtime of a slot whose worker was lost, once: it ends with the first that becomes ready, however many
 // starts it took.
 func (s *slot) backAgain(w *Workers, now time.Time) {
-	if !s.lostAt.IsZero() && w.Config.Hooks.Away != nil {
-		w.Config.Hooks.Away(w.Config.Name, max(0, now.Sub(s.lostAt)))
+	lostAt := s.had().lostAt
+	if lostAt.IsZero() {
+		return
 	}
-	s.lostAt = time.Time{}
+	if w.Config.Hooks.Away != nil {
+		w.Config.Hooks.Away(w.Config.Name, max(0, now.Sub(lostAt)))
+	}
+	s.rare.lostAt = time.Time{}
 }
+
+// failed notes why a start, or what was started, came to its end.
+func (r *rare) failed(end *actors.WorkerEnded) { r.lastFailure, r.lastTrace = end.Why, end.Traceback }

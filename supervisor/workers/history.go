@@ -34,7 +34,7 @@ type saved struct {
 // ready notes that a generation has become ready: its row is made anew, with its first heartbeat.
 func (h *history) ready(w *Workers, s *slot, m *member) {
 	h.workers = append(h.workers, store.Worker{
-		Key: s.key, ID: s.id, Generation: m.gen, Runtime: w.Config.Runtime.Name, State: m.state.String(), Health: m.health.String(),
+		Key: w.key(s), ID: s.id, Generation: m.gen, Runtime: w.Config.Runtime.Name, State: m.state.String(), Health: m.health.String(),
 		Active: true, Cordoned: s.cordoned, Beat: w.StoredTime(s.beat), BeatEvery: w.Config.BeatEvery, Since: w.StoredTime(m.since),
 		Capabilities: capabilities(m),
 	})
@@ -55,7 +55,7 @@ func capabilities(m *member) json.RawMessage {
 
 func (h *history) transition(w *Workers, s *slot, m *member, e *lifecycle.Entry) {
 	event := store.WorkerEvent{
-		Key: s.key, Generation: m.gen, At: w.StoredTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
+		Key: w.key(s), Generation: m.gen, At: w.StoredTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
 		Reason: e.Reason.String(), Lasted: e.In,
 	}
 	if e.Meta != nil {

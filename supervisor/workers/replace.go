@@ -21,9 +21,11 @@ const replaceRetry = 30 * time.Second
 
 // planRecycle decides when the slot's worker is too old, spread so that a pool started at once is not replaced at once.
 func (s *slot) planRecycle(w *Workers, now time.Time) {
-	s.recycleAt = time.Time{}
-	if w.Config.Recycle.MaxAge > 0 {
-		s.recycleAt = now.Add(w.Jitter(w.Config.Recycle.MaxAge))
+	switch {
+	case w.Config.Recycle.MaxAge > 0:
+		s.has().recycleAt = now.Add(w.Jitter(w.Config.Recycle.MaxAge))
+	case s.rare != nil:
+		s.rare.recycleAt = time.Time{}
 	}
 }
 
@@ -33,7 +35,7 @@ func (w *Workers) recycleDue(now time.Time) {
 		if s.cur == nil || !s.cur.ready || s.next != nil || s.retiring {
 			continue
 		}
-		tooOld := !s.recycleAt.IsZero() && now.After(s.recycleAt)
+		tooOld := s.rare != nil && !s.rare.recycleAt.IsZero() && now.After(s.rare.recycleAt)
 		if tooOld || s.cur.spent || s.cur.version != w.Config.Fingerprint {
 			w.replacing.add(w, s.number)
 		}
@@ -52,7 +54,7 @@ func (w *Workers) lastRun(s *slot) {
 	if s.cur == nil || !s.cur.spent || s.next != nil || s.retiring || w.Draining {
 		return
 	}
-	w.link.GiveBack(s.number, "worker_recycled", s.by)
+	w.link.GiveBack(s.number, "worker_recycled", s.had().by)
 	under := 0
 	for _, other := range w.slots {
 		if other.next != nil {
@@ -67,7 +69,7 @@ func (w *Workers) lastRun(s *slot) {
 }
 
 func (r *replacing) add(w *Workers, n messages.Slot) {
-	if s := w.slots.at(n); s == nil || w.World.Now().Before(s.replaceAt) {
+	if s := w.slots.at(n); s == nil || w.World.Now().Before(s.had().replaceAt) {
 		return
 	}
 	for _, queued := range r.queue {
@@ -157,8 +159,8 @@ func (w *Workers) replacementFailed(s *slot) {
 		w.replacing.goOn(w)
 		return
 	}
-	w.Config.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)
-	s.replaceAt = w.World.Now().Add(replaceRetry)
+	w.Config.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.had().lastFailure)
+	s.has().replaceAt = w.World.Now().Add(replaceRetry)
 	w.World.After(replaceRetry, func() { w.replacing.add(w, s.number) })
 	w.replacing.goOn(w)
 }
@@ -183,10 +185,10 @@ func (w *Workers) Replace(c *part.Config, mended bool, by string) {
 			w.replacing.add(w, s.number)
 		case !w.Config.Runtime.LongLived():
 			// Nothing of the old version lives between two of its runs; the next start takes the new configuration.
-			s.by = by
+			s.has().by = by
 			w.retire(s, "reloaded")
 		default:
-			s.renewedBy = by
+			s.has().renewedBy = by
 			w.replacing.add(w, s.number)
 		}
 	}
@@ -201,7 +203,9 @@ func (w *Workers) mended() {
 		w.stateChanged(state, "")
 	}
 	for _, s := range w.slots {
-		s.replaceAt = time.Time{}
+		if s.rare != nil {
+			s.rare.replaceAt = time.Time{}
+		}
 		if s.timer != nil && s.cur == nil {
 			part.StopTimer(s.timer)
 			s.timer = nil
@@ -234,7 +238,7 @@ func (w *Workers) resize(workers int) {
 		case s.dead && s.cur != nil:
 			w.retire(s, fmt.Sprintf("the pool has %d workers now", workers))
 		case s.dead && !was:
-			w.link.Tell(roster.WorkerGone{Worker: s.key})
+			w.link.Tell(roster.WorkerGone{Worker: w.key(s)})
 			w.dismiss(s)
 		case was && !s.dead:
 			w.tracker.Add(s.number)

@@ -37,33 +37,58 @@ type member struct {
 	cell       *actors.Cell
 }
 
-// slot is one place for a worker: its current generation and, while it is being replaced, the next.
+// slot is one place for a worker: its current generation and, while it is being replaced, the next. A pool may have thousands that run
+// nothing, so what few slots ever have is apart.
 type slot struct {
-	number      messages.Slot
-	id          messages.WorkerID
-	key         messages.WorkerKey
-	cur, next   *member
-	queue       string
-	cordoned    bool
-	retiring    bool
+	number    messages.Slot
+	cordoned  bool
+	retiring  bool
+	stale     bool // its heartbeat is too old, and the log says so
+	future    bool // its heartbeat is ahead of the clock, and the log says so
+	counted   bool // in the first start round
+	dead      bool // not to be started again
+	unbinding bool // the sessions that were bound to the generation before are being unbound in the store
+	id        messages.WorkerID
+	cur, next *member
+	queue     string
+	beat      time.Time
+	timer     actors.Timer
+	rare      *rare // nil: nothing of it
+}
+
+// rare is what a slot has once it has been probed, recycled, ended or lost.
+type rare struct {
 	by          string // who asked for the end of cur; empty: nobody
 	renewedBy   string // who asked for the reload that cur is to be replaced for
 	probeAt     time.Time
-	beat        time.Time
 	lostAt      time.Time // when its worker was lost that no other has replaced yet; zero: none was
-	stale       bool      // its heartbeat is too old, and the log says so
-	future      bool      // its heartbeat is ahead of the clock, and the log says so
 	recycleAt   time.Time
 	replaceAt   time.Time // not before, after a replacement that did not start
 	restarts    int
 	lastFailure string
 	lastTrace   string // where its code failed, of the start that failed last
-	timer       actors.Timer
-	counted     bool // in the first start round
-	dead        bool // not to be started again
-	// unbinding: the sessions that were bound to the generation before are being unbound in the store, the unbindings-th time.
-	unbinding  bool
-	unbindings int
+	unbindings  int    // how often sessions were begun to be unbound
+}
+
+// had is what the slot has of what is rare, to be read.
+func (s *slot) had() rare {
+	if s.rare == nil {
+		return rare{}
+	}
+	return *s.rare
+}
+
+// has is what the slot has of what is rare, to be changed.
+func (s *slot) has() *rare {
+	if s.rare == nil {
+		s.rare = &rare{}
+	}
+	return s.rare
+}
+
+// key is the key of the slot's workers.
+func (w *Workers) key(s *slot) messages.WorkerKey {
+	return messages.WorkerKey{Incarnation: w.Config.Incarnation, Pool: w.Config.Name, Slot: s.number}
 }
 
 // slots are all slots of a pool on this node, by number.
@@ -131,10 +156,7 @@ func (w *Workers) startSlots() {
 
 func (w *Workers) addSlot(n messages.Slot) {
 	id := messages.NewWorkerID(w.Config.Node, w.Config.Name, n)
-	w.slots = append(w.slots, &slot{
-		number: n, id: id, cordoned: w.memory.cordoned[n],
-		key: messages.WorkerKey{Incarnation: w.Config.Incarnation, Pool: w.Config.Name, Slot: n},
-	})
+	w.slots = append(w.slots, &slot{number: n, id: id, cordoned: w.memory.cordoned[n]})
 	w.tracker.Add(n)
 }
 
@@ -181,7 +203,8 @@ func (w *Workers) spawnMember(s *slot) *member {
 	gen := w.memory.generations[s.number] + 1
 	w.memory.generations[s.number] = gen
 	m := &member{gen: gen, grade: health.Healthy, cell: &actors.Cell{}, version: w.Config.Fingerprint}
-	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = s.restarts, s.lastFailure })
+	had := s.had()
+	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = had.restarts, had.lastFailure })
 	pid, err := w.Config.System.Spawn(w.Actor, actors.NewWorker(w.WorkerConfig, s.number, gen, s.id, m.cell))
 	if err != nil { // a generation is never reused, so its name is free
 		panic(err)
@@ -234,7 +257,7 @@ func (w *Workers) WorkerChanged(c *actors.WorkerChanged) {
 	if m == s.cur {
 		w.seen(s)
 		if m.state >= lifecycle.Terminating {
-			w.link.GiveBack(s.number, "worker_gone", s.by)
+			w.link.GiveBack(s.number, "worker_gone", s.had().by)
 		}
 	}
 	if last {
@@ -247,7 +270,7 @@ func (w *Workers) becameReady(s *slot, m *member) {
 	now := w.World.Now()
 	m.ready = true
 	s.beat = now
-	s.probeAt = now.Add(w.Jitter(w.Config.HealthInterval))
+	w.probeNext(s, now)
 	s.backAgain(w, now)
 	w.memory.losses.returned(w.Shared, s.number, now)
 	if state, changed := w.tracker.Started(s.number, now); changed {
@@ -258,7 +281,9 @@ func (w *Workers) becameReady(s *slot, m *member) {
 	s.planRecycle(w, now)
 	if m == s.next {
 		w.countReplaced()
-		s.by = cmp.Or(s.by, s.renewedBy)
+		if r := s.rare; r != nil {
+			r.by = cmp.Or(r.by, r.renewedBy)
+		}
 		w.retire(s, "replaced by generation "+fmt.Sprint(m.gen))
 		w.replacing.goOn(w) // a long run on the old one must not hold up the others
 	}
@@ -292,7 +317,7 @@ func (w *Workers) seen(s *slot) {
 // standing is how a slot stands.
 func (w *Workers) standing(s *slot) roster.WorkerSeen {
 	seen := roster.WorkerSeen{
-		Worker: s.key, ID: s.id, Queue: w.queueOf(s), BeatAt: s.beat, BeatEvery: w.Config.BeatEvery, Grade: health.Healthy, Starting: true,
+		Worker: w.key(s), ID: s.id, Queue: w.queueOf(s), BeatAt: s.beat, BeatEvery: w.Config.BeatEvery, Grade: health.Healthy, Starting: true,
 		Active: !s.cordoned && !s.retiring && !w.cordoned && !w.nodeCordoned && !w.Draining,
 		Broken: w.tracker.State() == restart.Broken, Generation: w.memory.generations[s.number], Direct: w.Config.Direct,
 	}

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,10 +19,17 @@ func (w *Workers) probeDue(now time.Time) {
 		return
 	}
 	for _, s := range w.slots {
-		if s.cur != nil && s.cur.ready && !now.Before(s.probeAt) {
-			s.probeAt = now.Add(w.Jitter(w.Config.HealthInterval))
+		if s.cur != nil && s.cur.ready && !now.Before(s.had().probeAt) {
+			w.probeNext(s, now)
 			w.Send(s.cur.pid, &actors.Probe{})
 		}
+	}
+}
+
+// probeNext plans the slot's next probe. A worker without a program of its own has none.
+func (w *Workers) probeNext(s *slot, now time.Time) {
+	if !w.Config.Runtime.InNode() {
+		s.has().probeAt = now.Add(w.Jitter(w.Config.HealthInterval))
 	}
 }
 
@@ -64,9 +70,9 @@ func (w *Workers) CordonNode(cordoned bool) {
 // Kill ends a worker at once; it is replaced. One of another generation is left alone; 0: whichever there is.
 func (w *Workers) Kill(n messages.Slot, gen messages.Generation, by string) {
 	if s := w.slots.at(n); s != nil && s.cur != nil && (gen == 0 || gen == s.cur.gen) {
-		s.retiring, s.by = true, by
+		s.retiring, s.has().by = true, by
 		w.seen(s)
-		w.link.GiveBack(s.number, "worker_gone", s.by)
+		w.link.GiveBack(s.number, "worker_gone", by)
 		w.Send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true, By: by})
 	}
 }
@@ -76,8 +82,10 @@ func (w *Workers) Drain(by string) {
 	for _, s := range w.slots {
 		part.StopTimer(s.timer)
 		s.timer = nil
-		s.by = cmp.Or(s.by, by)
-		w.link.GiveBack(s.number, "node is draining", s.by)
+		if by != "" && s.had().by == "" {
+			s.has().by = by
+		}
+		w.link.GiveBack(s.number, "node is draining", s.had().by)
 		if s.next != nil {
 			w.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "node is draining"})
 		}
@@ -94,7 +102,7 @@ func (w *Workers) StopRuns() {
 		if s.cur != nil {
 			w.Send(s.cur.pid, &actors.Halt{
 				Reason: lifecycle.Shutdown, Why: "the node's shutdown timeout has passed", Code: messages.CodeNodeShutdown,
-				By: s.by,
+				By: s.had().by,
 			})
 		}
 	}
@@ -108,14 +116,14 @@ func (w *Workers) retire(s *slot, why string) {
 	}
 	s.retiring = true
 	w.seen(s)
-	w.link.GiveBack(s.number, "worker is being replaced", s.by)
-	gen, order := s.cur.gen, &actors.Retire{Reason: lifecycle.Shutdown, Why: why, By: s.by}
+	w.link.GiveBack(s.number, "worker is being replaced", s.had().by)
+	gen, order := s.cur.gen, &actors.Retire{Reason: lifecycle.Shutdown, Why: why, By: s.had().by}
 	if !w.Config.Runtime.LongLived() {
 		w.World.After(0, func() { w.retireWith(s, gen, order) })
 		return
 	}
 	w.World.Beside(part.StoreTimeout, func(ctx context.Context) func() {
-		query := store.BoundQuery{Pool: w.Config.Name, Worker: s.key}
+		query := store.BoundQuery{Pool: w.Config.Name, Worker: w.key(s)}
 		_, err := part.EachBound(ctx, w.Config.Store, query, func(page []store.Session) error {
 			for i := range page {
 				order.Sessions = append(order.Sessions, store.SessionRef{Pool: w.Config.Name, Session: page[i].Session, Epoch: page[i].Epoch})
@@ -166,7 +174,7 @@ func (w *Workers) Describe(used bool) part.Description {
 	now := w.World.Now()
 	for _, s := range w.slots {
 		if s.onOldCode(w.Config.Fingerprint) {
-			d.OldCode, d.Failed = d.OldCode+1, s.lastFailure
+			d.OldCode, d.Failed = d.OldCode+1, s.had().lastFailure
 		}
 		if s.dead && s.cur == nil {
 			continue
@@ -190,8 +198,8 @@ func (w *Workers) BrokenWhy() (why, trace string) {
 		return fmt.Sprintf("%d handlers did not return", w.leaked), ""
 	}
 	for _, s := range w.slots {
-		if s.lastFailure != "" {
-			return s.lastFailure, s.lastTrace
+		if had := s.had(); had.lastFailure != "" {
+			return had.lastFailure, had.lastTrace
 		}
 	}
 	return "every worker keeps failing", ""
@@ -199,12 +207,13 @@ func (w *Workers) BrokenWhy() (why, trace string) {
 
 // onOldCode reports whether the slot's worker runs the code from before a reload although the new one was tried.
 func (s *slot) onOldCode(fingerprint string) bool {
-	return s.cur != nil && s.cur.ready && !s.dead && s.cur.version != fingerprint && !s.replaceAt.IsZero()
+	return s.cur != nil && s.cur.ready && !s.dead && s.cur.version != fingerprint && !s.had().replaceAt.IsZero()
 }
 
 func (s *slot) describe(w *Workers, now time.Time) part.WorkerState {
+	had := s.had()
 	d := part.WorkerState{
-		Slot: s.number, ID: s.id, Cordoned: s.cordoned, Restarts: s.restarts, LastFailure: s.lastFailure, Beat: s.beat,
+		Slot: s.number, ID: s.id, Cordoned: s.cordoned, Restarts: had.restarts, LastFailure: had.lastFailure, Beat: s.beat,
 		State: lifecycle.Terminated,
 	}
 	if m := s.cur; m != nil {

@@ -27,13 +27,13 @@ func (s *slot) unbindSessions(w *Workers) {
 // unbindAll begins to end the bindings of a slot whose process is gone, also where the roster that had them is gone too.
 func (s *slot) unbindAll(w *Workers) {
 	s.unbinding = true
-	s.unbindings++
-	s.endBindings(w, s.unbindings)
+	s.has().unbindings++
+	s.endBindings(w, s.rare.unbindings)
 }
 
 // endBindings ends the bindings of a slot's process that is gone, the nth of the slot.
 func (s *slot) endBindings(w *Workers, nth int) {
-	key := s.key
+	key := w.key(s)
 	w.World.Beside(part.StoreTimeout, func(ctx context.Context) func() {
 		query := store.BoundQuery{Pool: w.Config.Name, Worker: key}
 		unbind := func(page []store.Session) error {
@@ -74,7 +74,7 @@ func (w *Workers) recordUnbound(bound []store.Binding) {
 
 // endBindingsAgain repeats what the store did not answer.
 func (s *slot) endBindingsAgain(w *Workers, nth int) {
-	if s.unbinding && s.unbindings == nth {
+	if s.unbinding && s.had().unbindings == nth {
 		s.endBindings(w, nth)
 	}
 }
@@ -82,10 +82,10 @@ func (s *slot) endBindingsAgain(w *Workers, nth int) {
 // unbound lets the slot's next process take work. Whoever routes is told again that the one before is gone: it may have
 // read the bindings meanwhile.
 func (s *slot) unbound(w *Workers, nth int) {
-	if !s.unbinding || s.unbindings != nth {
+	if !s.unbinding || s.had().unbindings != nth {
 		return
 	}
 	s.unbinding = false
-	w.link.Tell(roster.WorkerGone{Worker: s.key, Restarts: true})
+	w.link.Tell(roster.WorkerGone{Worker: w.key(s), Restarts: true})
 	w.seen(s)
 }
