@@ -25,7 +25,7 @@ type Worker struct {
 	queue     workQueue
 	slot      runSlot
 	sessions  sessionStates
-	last      lastStates
+	last      *lastStates // nil: the worker does not leave
 	prober    prober
 	recovery  recovery
 	ending    ending
@@ -42,15 +42,13 @@ func NewWorker(cfg *WorkerConfig, slot messages.Slot, gen messages.Generation, i
 // newWorker makes the parts and what each knows of the others.
 func newWorker(cfg *WorkerConfig, slot messages.Slot, gen messages.Generation, id messages.WorkerID, cell *Cell) *Worker {
 	w := &Worker{workerShell: workerShell{
-		cfg: cfg, id: id, gen: gen, out: cfg.System,
-		key: messages.WorkerKey{Incarnation: cfg.Incarnation, Pool: cfg.PoolName, Slot: slot},
+		cfg: cfg, id: id, number: slot, gen: gen, out: cfg.System,
 	}}
 	s := &w.workerShell
 	w.condition = condition{workerShell: s, work: w, cell: cell, grade: health.Healthy}
 	w.queue = workQueue{workerShell: s, flow: w, slot: &w.slot}
 	w.slot = runSlot{workerShell: s, sessions: &w.sessions, worker: w}
 	w.sessions = sessionStates{workerShell: s, flow: w}
-	w.last = lastStates{workerShell: s, flow: w, sessions: &w.sessions}
 	w.prober = prober{workerShell: s, worker: w}
 	w.recovery = recovery{workerShell: s, worker: w, condition: &w.condition, prober: &w.prober}
 	w.ending = ending{workerShell: s}
@@ -322,7 +320,7 @@ func (w *Worker) snapshot(m *snapshot) {
 	if m.id != 0 {
 		w.sessions.snapshot(m)
 	} else {
-		w.last.snapshot(m)
+		w.lastStates().snapshot(m)
 	}
 }
 

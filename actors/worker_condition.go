@@ -85,7 +85,7 @@ func (c *condition) entered(entry lifecycle.Entry) {
 func (c *condition) tell(entry *lifecycle.Entry) {
 	l := c.work.load()
 	c.out.Send(c.cfg.Pool, &WorkerChanged{
-		Slot: c.key.Slot, Generation: c.gen, Entry: entry, State: c.machine.State(), Health: c.machine.Health(),
+		Slot: c.number, Generation: c.gen, Entry: entry, State: c.machine.State(), Health: c.machine.Health(),
 		Grade: c.grade, Report: c.report(&l), Pid: c.runner.Pid(), Spent: l.spent,
 	})
 }

@@ -34,14 +34,14 @@ func (w *Worker) ended(m *ended) {
 	}
 	w.cfg.Feeds.Close(r.Execution.ID)
 	if r.stop == stopHalt && m.crashed != "" {
-		w.last.forget()
+		w.lastStates().forget()
 	}
 	w.recovery.checkin(r, m, &checkin{outcome: outcome, fault: fault}, items)
 }
 
 // finish is the item that writes the run's outcome, or gives the run back where it may be repeated.
 func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration, fault bool) Item {
-	item := Item{Worker: w.key, Took: took, Restored: m.restored, Fault: fault, Change: runChange(r, m, o, w.ending.by)}
+	item := Item{Worker: w.key(), Took: took, Restored: m.restored, Fault: fault, Change: runChange(r, m, o, w.ending.by)}
 	if m.ran > 0 {
 		item.Took = m.ran // without the wait for a processor, which others share
 	}
@@ -121,7 +121,7 @@ func (w *Worker) retire(m *Retire) {
 		return
 	}
 	w.ending.by = m.By
-	w.last.missing = m.Sessions
+	w.lastStates().missing = m.Sessions
 	w.retireFor(m)
 	w.settle()
 }
@@ -149,8 +149,8 @@ func (w *Worker) halt(m *Halt) {
 		r.stopCode = m.Code
 		w.slot.stop(stopHalt, m.Why)
 	} else {
-		if w.ending.leaving == nil && w.last.open() {
-			w.last.drop(m.Why)
+		if w.ending.leaving == nil && w.lastStates().open() {
+			w.lastStates().drop(m.Why)
 		}
 		w.leave(m.Reason, lifecycle.CauseEnding, m.Why, true)
 	}
@@ -177,7 +177,7 @@ func (w *Worker) leave(reason lifecycle.Reason, cause lifecycle.Cause, why strin
 		return
 	}
 	w.ending.leave(cause, why, wanted)
-	w.last.over = true
+	w.lastStates().over = true
 	w.queue.clear()
 	w.recovery.held = nil
 	w.sessions.endPause()
@@ -214,7 +214,7 @@ func (w *Worker) over(l *leaving) {
 		w.condition.transition(lifecycle.CleanupComplete, lifecycle.Metadata{})
 	}
 	w.out.Send(w.cfg.Pool, &WorkerEnded{
-		Slot: w.key.Slot, Generation: w.gen, Cause: l.cause, Why: l.why, Wanted: l.wanted,
+		Slot: w.number, Generation: w.gen, Cause: l.cause, Why: l.why, Wanted: l.wanted,
 		WasReady: w.condition.ready, Traceback: w.ending.trace, Taken: w.queue.taken,
 	})
 	w.out.Stop(w.self)
@@ -223,7 +223,7 @@ func (w *Worker) over(l *leaving) {
 // retireIfIdle lets a retired worker go once it is idle and its sessions are kept.
 func (w *Worker) retireIfIdle() {
 	r := w.ending.retire
-	if r == nil || w.slot.run != nil || w.last.keep(w.cfg.keepTime(w.ending.halted), w.queue.writing == 0) {
+	if r == nil || w.slot.run != nil || w.lastStates().keep(w.cfg.keepTime(w.ending.halted), w.queue.writing == 0) {
 		return
 	}
 	w.leave(r.Reason, lifecycle.CauseEnding, r.Why, true)

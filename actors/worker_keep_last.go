@@ -22,6 +22,14 @@ type lastStates struct {
 	over     bool               // the worker ends without those that are missing
 }
 
+// lastStates is what keeps the worker's states as it leaves.
+func (w *Worker) lastStates() *lastStates {
+	if w.last == nil {
+		w.last = &lastStates{workerShell: &w.workerShell, flow: w, sessions: &w.sessions}
+	}
+	return w.last
+}
+
 // keep asks for the states of the worker's sessions. Written: the last finish is. True: states are awaited.
 func (l *lastStates) keep(within time.Duration, written bool) bool {
 	if !l.sessions.keeps() {

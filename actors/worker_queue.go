@@ -84,8 +84,8 @@ func (q *workQueue) claim(items []Item, takes bool) []Item {
 	}
 	for i := range q.delivered[:n] {
 		p := &q.delivered[i]
-		items = append(items, Item{Worker: q.key, Told: q.traced(p), Change: &store.Claim{
-			ID: p.Execution, Attempt: p.Attempt, Worker: q.key, Generation: q.gen, PlacedBy: p.by, WorkerID: q.id,
+		items = append(items, Item{Worker: q.key(), Told: q.traced(p), Change: &store.Claim{
+			ID: p.Execution, Attempt: p.Attempt, Worker: q.key(), Generation: q.gen, PlacedBy: p.by, WorkerID: q.id,
 		}})
 	}
 	q.delivered = append(q.delivered[:0], q.delivered[n:]...)

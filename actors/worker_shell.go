@@ -11,9 +11,9 @@ import (
 // workerShell is what the parts of a worker share: which worker it is, and how it reaches everything else.
 type workerShell struct {
 	cfg    *WorkerConfig
-	key    messages.WorkerKey
-	id     messages.WorkerID
+	number messages.Slot
 	gen    messages.Generation
+	id     messages.WorkerID
 	self   *actor.PID
 	world  World
 	out    outside
@@ -34,7 +34,12 @@ type flow interface {
 	settle()
 }
 
-func (s *workerShell) item(change store.Change) Item { return Item{Change: change, Worker: s.key} }
+// key is the key of the worker's slot.
+func (s *workerShell) key() messages.WorkerKey {
+	return messages.WorkerKey{Incarnation: s.cfg.Incarnation, Pool: s.cfg.PoolName, Slot: s.number}
+}
+
+func (s *workerShell) item(change store.Change) Item { return Item{Change: change, Worker: s.key()} }
 
 func (s *workerShell) tellShort(err error) {
 	if s.cfg.Shortage != nil {
