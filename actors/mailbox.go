@@ -7,9 +7,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// mailbox is the unbounded queue of one actor's messages. The library has one too, of eight parts and with room for ten messages,
-// which costs an actor that waits 370 bytes more; and what is posted to it before the actor is wired panics in the sender and leaves the
-// actor deaf for ever, because the library publishes a new actor's name before that. This one keeps such posts until start.
+// mailbox is the unbounded queue of one actor's messages. The library has one too, of eight parts with room for ten messages: 370 bytes of
+// an actor that waits, where this one takes 140. And what is posted to that one before the actor is wired panics in the sender and leaves
+// the actor deaf for ever, because the library publishes a new actor's name before that. This one keeps such posts until start.
 //
 // System messages come before all others. While the mailbox is suspended, only they are handled.
 type mailbox struct {
