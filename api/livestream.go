@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // Bounds of live streams.
@@ -43,6 +44,9 @@ type LiveEvent struct {
 	Set     [][]any      `json:"set,omitempty" doc:"what is new or has another value: pairs of a key and a value. A key is a field of the answer; for an element of a list, a slash and the element's name behind it"`
 	Gone    []string     `json:"gone,omitempty" doc:"keys that are there no more"`
 	Keys    []string     `json:"keys,omitempty" doc:"the order of all keys; where it is missing, new keys stand before all others"`
+	Log     string       `json:"log,omitempty" doc:"of what is said: the name of the log in which n and after count"`
+	Said    []view.Live  `json:"said,omitempty" doc:"what was said, in its order: the entries of an execution's output"`
+	Lost    int64        `json:"lost,omitempty" doc:"how many entries between after and these were not kept"`
 	Problem *hub.Problem `json:"problem,omitempty" doc:"why the topic cannot be read now; what it was stays"`
 }
 

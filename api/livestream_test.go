@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/live"
 	"github.com/troupe-run/troupe/store"
 )
@@ -150,6 +151,81 @@ func TestALiveStream(t *testing.T) {
 	require.Empty(t, third, "it has come")
 }
 
+// followed takes the events of one execution from a stream, until it has so many entries.
+func followed(t *testing.T, response *http.Response, entries int, from *hub.Event) (said []view.Live) {
+	t.Helper()
+	defer func() { _ = response.Body.Close() }()
+	raw, d := served(t)
+	rt := liveRoute()
+	events(t, response, func(e sent) bool {
+		require.NotEqual(t, "reset", e.kind)
+		if e.kind != "execution" {
+			return false
+		}
+		require.Empty(t, e.id, "it goes on by its place")
+		answer := httptest.NewRecorder()
+		answer.Body = bytes.NewBufferString(e.data)
+		valid(t, raw, rt, d.Paths[rt.path]["get"], answer)
+		var event hub.Event
+		require.NoError(t, json.Unmarshal([]byte(e.data), &event))
+		require.Nil(t, event.Problem)
+		require.Equal(t, from.N, event.After)
+		*from = event
+		for _, item := range event.Said {
+			var l view.Live
+			require.NoError(t, json.Unmarshal(item, &l))
+			said = append(said, l)
+		}
+		return len(said) >= entries
+	})
+	return said
+}
+
+// The topic of an execution has what following its output has, and goes on at a place.
+func TestAnExecutionIsFollowedInAStream(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.followed = make(chan struct{})
+	half := 0.5
+	b.live = []view.Live{{Kind: "status", Status: messages.Running}, {Kind: "stdout", Data: []byte("hello\n")}, {Kind: "progress", Fraction: &half, Message: "half"}}
+	h := hub.New(hub.Config{ID: "i"})
+	t.Cleanup(h.Close)
+	base, _ := listeningAs(t, Config{Backend: b, Hub: h})
+	id := submitted(t, New(Config{Backend: b}), `{"action_ref":"a"}`).ID.String()
+	var at hub.Event
+	require.Equal(t, b.live, followed(t, get(t, base+topicsQuery("nodes", "execution:"+id)), 3, &at))
+	require.Equal(t, "execution:"+id, at.Topic)
+	require.Equal(t, int64(3), at.N)
+	at.N = 1
+	require.Equal(t, b.live[1:], followed(t, get(t, base+topicsQuery("execution:"+id+"@"+at.Log+".1")), 2, &at))
+	at.N = 0
+	require.Equal(t, b.live, followed(t, get(t, base+topicsQuery("execution:"+id+"@other.1")), 3, &at), "a place that is not known")
+}
+
+// What cannot be followed is a problem of its topic, and the others go on.
+func TestAnExecutionThatIsNotKnownIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]messages.Code{"unknown": messages.CodeNotFound, "away": messages.CodeStoreUnavailable} {
+		hubs := hub.New(hub.Config{ID: "i"})
+		cfg := Config{Backend: newBackend(t), Hub: hubs}
+		if name == "away" {
+			cfg.Gate = func() *messages.Problem { return messages.Problemf(messages.CodeStoreUnavailable, "the store is away") }
+		}
+		h := New(cfg)
+		synctest.Test(t, func(t *testing.T) {
+			ctx, leave := context.WithCancel(t.Context())
+			written := flowing(t, h, ctx, "execution:01a1fd4f-1cd9-7cd2-866c-8d33808e543f,nodes")
+			synctest.Wait()
+			require.Contains(t, written(), "event: nodes\n")
+			require.Contains(t, written(), `{"topic":"execution:01a1fd4f-1cd9-7cd2-866c-8d33808e543f","problem":{"code":"`+string(code)+`"`)
+			leave()
+			synctest.Wait()
+			hubs.Close()
+			synctest.Wait()
+		})
+	}
+}
+
 // The description of an event has the fields of one.
 func TestTheDescriptionOfAnEventHasItsFields(t *testing.T) {
 	t.Parallel()
@@ -187,8 +263,14 @@ func TestAHostileTopicIsNamed(t *testing.T) {
 		"rows:":                       "it has 0 ids",
 		"rows:" + ids:                 "it has 201 ids",
 		"rows:me":                     `"me" is no id`,
-		"list:q=\x00":                 "topics",
-		many:                          "a stream has up to 32 topics",
+		"execution":                   `topic "execution": "" is no id`,
+		"execution:me":                `"me" is no id`,
+		"execution:01a1fd4f-1cd9-7cd2-866c-8d33808e543f@":    `"" is no place`,
+		"execution:01a1fd4f-1cd9-7cd2-866c-8d33808e543f@1":   `"1" is no place`,
+		"execution:01a1fd4f-1cd9-7cd2-866c-8d33808e543f@i.x": `"i.x" is no place`,
+		strings.Repeat("execution:01a1fd4f-1cd9-7cd2-866c-8d33808e543f,", topicFlows) + "execution:01a1fd4f-1cd9-7cd2-866c-8d33808e543e": "output of up to 16 executions",
+		"list:q=\x00": "topics",
+		many:          "a stream has up to 32 topics",
 		"list:action=" + strings.Repeat("a", topicMax): "and may have 8192",
 		",": `topic ""`,
 	} {

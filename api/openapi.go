@@ -91,6 +91,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[rollup.Slower]():    "SlowerAction",
 	reflect.TypeFor[view.Worker]():      "WorkerView",
 	reflect.TypeFor[hub.Problem]():      "LiveProblem",
+	reflect.TypeFor[view.Live]():        "OutputEntry",
 }
 
 // schemaName is the name of a type's schema.

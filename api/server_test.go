@@ -22,10 +22,15 @@ import (
 // listening serves the backend on a real port, as a node does.
 func listening(t *testing.T, b *backend) (string, context.CancelFunc) {
 	t.Helper()
+	return listeningAs(t, Config{Backend: b})
+}
+
+func listeningAs(t *testing.T, cfg Config) (string, context.CancelFunc) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	server := NewServer(ctx, New(Config{Backend: b}), hclog.NewNullLogger())
+	server := NewServer(ctx, New(cfg), hclog.NewNullLogger())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {

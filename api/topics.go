@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/live"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -24,6 +25,7 @@ const (
 	topicsTextMax = 32 << 10 // bytes of all
 	topicRows     = 200      // executions, entries and ids of one topic
 	topicWorkers  = 1000
+	topicFlows    = 16 // executions whose output one stream follows
 )
 
 // topicKind is a kind of topic: what it is an answer to, and how that is made.
@@ -35,6 +37,8 @@ type topicKind struct {
 	storeless  bool
 	// make reads the filter and returns what makes the answer, and what a change must be to concern it; nil: any.
 	make func(s *server, q query) (read func(context.Context) (any, error), touched func(*hub.Change, func(string) bool) bool, err error)
+	// flow, in the place of make, returns the topic of something that is said as it comes.
+	flow func(s *server, filter string) (hub.Topic, error)
 }
 
 func topicKinds() []topicKind {
@@ -52,12 +56,14 @@ func topicKinds() []topicKind {
 			lists: live.Lists{"workers": {"id"}}, make: topicWorkersOf},
 		{name: "fleet", help: "nodes and pools with a letter for each worker", path: "/api/v1/fleet", without: []string{"at"}, storeless: true,
 			lists: live.Lists{"nodes": {"incarnation"}, "pools": {"incarnation", "name"}}, make: topicFleet},
+		{name: "execution", help: "what an execution says, by its id, as its output is followed; behind it @ and a place, LOG.N, to go on there", flow: topicOutput},
 	}
 }
 
 // topics reads the topics of a stream, and names the one that is wrong.
 func (s *server) topics(q query) ([]hub.Topic, error) {
 	var topics []hub.Topic
+	flows := 0
 	for _, text := range q.all("topics") {
 		for name := range strings.SplitSeq(text, ",") {
 			t, err := s.topic(name)
@@ -66,6 +72,12 @@ func (s *server) topics(q query) ([]hub.Topic, error) {
 			}
 			if topics = append(topics, t); len(topics) > topicsMax {
 				return nil, messages.Problemf(messages.CodeInvalidTopic, "a stream has up to %d topics; open another one for the others", topicsMax)
+			}
+			if t.Follow == nil {
+				continue
+			}
+			if flows++; flows > topicFlows {
+				return nil, ofTopic(name, invalid("a stream follows the output of up to %d executions; open another one for the others", topicFlows))
 			}
 		}
 	}
@@ -104,6 +116,9 @@ func (s *server) topic(name string) (hub.Topic, error) {
 		return hub.Topic{}, invalid("there is no such topic; want one of %s. A comma within a topic is written %%2C", strings.Join(names, ", "))
 	}
 	kind := &kinds[at]
+	if kind.flow != nil {
+		return kind.flow(s, filter)
+	}
 	q, err := kind.filter(filter)
 	if err != nil {
 		return hub.Topic{}, err
@@ -302,4 +317,42 @@ func topicFleet(s *server, _ query) (func(context.Context) (any, error), func(*h
 		v.At = time.Time{}
 		return v, nil
 	}, nil, nil
+}
+
+// topicOutput follows what an execution says, as its output is followed by a request of its own.
+func topicOutput(s *server, filter string) (hub.Topic, error) {
+	word, at, resumed := strings.Cut(filter, "@")
+	id, err := messages.ParseExecutionID(word)
+	if err != nil {
+		return hub.Topic{}, invalid("%q is no id of an execution", clip(word))
+	}
+	t := hub.Topic{Name: "execution:" + id.String(), Kind: "execution"}
+	if resumed {
+		var valid bool
+		if t.From, valid = live.ParsePlace(at); !valid {
+			return hub.Topic{}, invalid("%q is no place; want the log and n of an event, as LOG.N", clip(at))
+		}
+	}
+	t.Follow = func(ctx context.Context, each func([]byte) error) error {
+		if s.Gate != nil {
+			if shut := s.Gate(); shut != nil {
+				return shut
+			}
+		}
+		_, err := s.Backend.Get(ctx, id)
+		if err == nil {
+			err = s.Backend.Follow(ctx, id, func(l view.Live) error {
+				item, err := json.Marshal(l)
+				if err != nil {
+					return err
+				}
+				return each(item)
+			})
+		}
+		if err != nil && ctx.Err() == nil {
+			return toProblem(named(err, "execution", id.String()))
+		}
+		return err
+	}
+	return t, nil
 }

@@ -30,6 +30,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 	var errs []error
 	errs = append(errs, n.stopFenced())
 	errs = append(errs, n.http.close())
+	n.hub.Close()
 	errs = append(errs, n.tree.stop())
 	n.member.end() // for who waits
 	if n.member.guardian != nil {

@@ -37,8 +37,13 @@ type Topic struct {
 	Name  string     // as the reader wrote it; two with the same name are the same
 	Kind  string     // the name of its events
 	Lists live.Lists // of its answer
-	// Read makes the answer, as JSON.
+	// Read makes the answer, as JSON. A topic has either this or Follow.
 	Read func(context.Context) ([]byte, error)
+	// Follow calls each for everything that is said, as JSON that is never changed, until there is no more, or ctx ends. It is called
+	// again after an error.
+	Follow func(ctx context.Context, each func(item []byte) error) error
+	// From is how much the reader has of what was said.
+	From live.Place
 	// Touched reports whether a change of an execution can concern the answer; shown says whether it has an entry. Nil: the answer
 	// may change at any time.
 	Touched func(c *Change, shown func(key string) bool) bool
@@ -76,6 +81,9 @@ type Hub struct {
 	events  *live.Ring[event]
 	changes *live.Ring[Change]
 	states  int // bytes of all topics' answers
+
+	logs     int64 // that were begun
+	logBytes int
 
 	resets, dropped atomic.Int64
 }
@@ -138,16 +146,18 @@ func (h *Hub) State() State {
 func (h *Hub) Join(topics []Topic, last string) (*Reader, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := &Reader{hub: h, topics: map[*topic]bool{}, ready: make(chan struct{}, 1)}
+	r := &Reader{hub: h, topics: map[*topic]bool{}, flows: map[*topic]heard{}, ready: make(chan struct{}, 1)}
 	for i := range topics {
 		t, err := h.topic(&topics[i])
 		if err != nil {
-			for t := range r.topics {
-				t.leave(r)
-			}
+			r.leaveAll()
 			return nil, err
 		}
-		r.topics[t], t.readers[r] = true, struct{}{}
+		if t.readers[r] = struct{}{}; t.Follow != nil {
+			r.flows[t] = heard{Place: topics[i].From}
+		} else {
+			r.topics[t] = true
+		}
 	}
 	r.wants = len(r.topics)
 	h.readers[r] = struct{}{}
@@ -158,7 +168,19 @@ func (h *Hub) Join(topics []Topic, last string) (*Reader, error) {
 	for t := range r.topics {
 		t.join(r)
 	}
+	for t := range r.flows {
+		t.join(r)
+	}
 	return r, nil
+}
+
+// Close ends all that the hub does. Nobody may join afterwards.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.topics {
+		t.forget()
+	}
 }
 
 // topic finds or makes a topic. Where there are too many, one that nobody reads gives its place.

@@ -14,7 +14,8 @@ type Reader struct {
 
 	// The hub's lock guards what follows.
 	topics  map[*topic]bool // whether it waits for the whole topic
-	wants   int             // topics that it waits for
+	flows   map[*topic]heard
+	wants   int // topics that it waits for
 	frames  [][]byte
 	waiting int // bytes of frames
 	left    bool
@@ -23,13 +24,38 @@ type Reader struct {
 // Ready has an entry when there is something to take.
 func (r *Reader) Ready() <-chan struct{} { return r.ready }
 
-// Take returns what waits, as it is written to the reader.
+// Take returns what waits, as it is written to the reader, and a part of what its flows have said since.
 func (r *Reader) Take() [][]byte {
+	frames, parts := r.take()
+	for _, p := range parts {
+		frames = append(frames, p.frame())
+	}
+	return frames
+}
+
+func (r *Reader) take() (frames [][]byte, parts []*part) {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
-	frames := r.frames
+	frames = r.frames
 	r.frames, r.waiting = nil, 0
-	return frames
+	for t := range r.flows {
+		p, more := t.part(r, r.hub.cfg.Buffer/len(r.flows))
+		if p != nil {
+			parts = append(parts, p)
+		}
+		if more {
+			r.wake()
+		}
+	}
+	return frames, parts
+}
+
+// wake says that there is something to take.
+func (r *Reader) wake() {
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
 }
 
 // Ages returns when each topic was read last; a topic that was never read is missing.
@@ -40,6 +66,11 @@ func (r *Reader) Ages() map[string]time.Time {
 	for t := range r.topics {
 		if t.fresh && t.problem == nil {
 			ages[t.Name] = t.at
+		}
+	}
+	for t := range r.flows {
+		if t.log != nil && t.problem == nil { // it is told at once
+			ages[t.Name] = r.hub.cfg.Now()
 		}
 	}
 	return ages
@@ -55,10 +86,17 @@ func (r *Reader) Leave() {
 	}
 	r.left = true
 	delete(h.readers, r)
+	r.leaveAll()
+	h.watching.Store(len(h.readers) > 0)
+}
+
+func (r *Reader) leaveAll() {
 	for t := range r.topics {
 		t.leave(r)
 	}
-	h.watching.Store(len(h.readers) > 0)
+	for t := range r.flows {
+		t.leave(r)
+	}
 }
 
 // queue adds a frame, and reports whether there was room. A number that is not zero becomes the event's id.
@@ -79,10 +117,7 @@ func (r *Reader) add(number int64, frame []byte) {
 	}
 	r.frames = append(r.frames, frame)
 	r.waiting += len(frame)
-	select {
-	case r.ready <- struct{}{}:
-	default:
-	}
+	r.wake()
 }
 
 // reset drops what waits for a reader, says why, and has it given every topic anew.
@@ -91,6 +126,9 @@ func (h *Hub) reset(r *Reader, why string) {
 	r.frames, r.waiting = nil, 0
 	for t := range r.topics {
 		r.topics[t] = true
+	}
+	for t := range r.flows {
+		r.flows[t] = heard{}
 	}
 	r.wants = len(r.topics)
 	r.add(0, Reset(why, 0))

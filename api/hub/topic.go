@@ -30,6 +30,9 @@ type topic struct {
 	last     int64     // number of its newest event
 	heard    int64     // number of the last change that it has looked at
 	problem  *Problem  // why it could not be read the last time; nil: it was
+
+	log     *live.Ring[[]byte] // of what a flow has said; nil: nothing
+	logName string
 }
 
 // Event is what a reader is sent of a topic. It is one JSON object.
@@ -39,7 +42,10 @@ type Event struct {
 	N     int64     `json:"n,omitempty" doc:"number of this state of the topic"`
 	After int64     `json:"after,omitempty" doc:"number of the state that changes; missing in a snapshot, which replaces all"`
 	live.Change
-	Problem *Problem `json:"problem,omitempty" doc:"why the topic cannot be read now; what it was stays"`
+	Log     string            `json:"log,omitempty" doc:"of what is said: the name of the log in which n and after count"`
+	Said    []json.RawMessage `json:"said,omitempty" doc:"what was said, in its order: the entries of an execution's output"`
+	Lost    int64             `json:"lost,omitempty" doc:"how many entries between after and these were not kept"`
+	Problem *Problem          `json:"problem,omitempty" doc:"why the topic cannot be read now; what it was stays"`
 }
 
 // Problem says why a topic cannot be read.
@@ -53,6 +59,10 @@ func (t *topic) join(r *Reader) {
 	if t.forgets != nil {
 		t.forgets.Stop()
 		t.forgets = nil
+	}
+	if t.Follow != nil {
+		t.joinFlow(r)
+		return
 	}
 	if t.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
@@ -68,17 +78,18 @@ func (t *topic) join(r *Reader) {
 	}
 }
 
-// leave removes a reader. Without one the topic is not read, and forgotten after a while.
+// leave removes a reader. Without one the topic is not read, and forgotten after a while. What is said is heard until then, for a reader
+// who comes back.
 func (t *topic) leave(r *Reader) {
 	delete(t.readers, r)
 	if len(t.readers) > 0 {
 		return
 	}
-	if t.stop != nil {
+	if t.stop != nil && t.Follow == nil {
 		t.stop()
 		t.stop = nil
 	}
-	if t.born == 0 {
+	if t.born == 0 && t.log == nil {
 		t.forget()
 		return
 	}
@@ -99,6 +110,11 @@ func (t *topic) forget() {
 	if t.forgets != nil {
 		t.forgets.Stop()
 	}
+	if t.stop != nil {
+		t.stop()
+		t.stop = nil
+	}
+	t.dropLog()
 	t.hub.states -= t.size
 	t.size = 0
 	delete(t.hub.topics, t.Name)
@@ -277,9 +293,13 @@ func (t *topic) serve(r *Reader) {
 // frame writes an event as a server-sent one, without its id.
 func (t *topic) frame(e *Event) []byte {
 	e.Topic, e.At = t.Name, t.at
+	return frame(t.Kind, e)
+}
+
+func frame(kind string, e *Event) []byte {
 	text, err := json.Marshal(e)
 	if err != nil { // an answer is JSON already
 		text = []byte(`{"problem":{"code":"internal","message":"it could not be written"}}`)
 	}
-	return append(append(append(append([]byte("event: "), t.Kind...), "\ndata: "...), text...), "\n\n"...)
+	return append(append(append(append([]byte("event: "), kind...), "\ndata: "...), text...), "\n\n"...)
 }

@@ -21,15 +21,27 @@ func (r *Ring[T]) Add(item T) (number int64, dropped int) {
 	r.items = append(r.items, item)
 	r.bytes += r.size(item)
 	for len(r.items) > r.itemsMax || r.bytes > r.bytesMax {
-		var none T
-		r.bytes -= r.size(r.items[0])
-		r.items[0] = none
-		r.items = r.items[1:]
-		r.first++
+		r.Drop()
 		dropped++
 	}
 	return number, dropped
 }
+
+// Drop drops the oldest item, and reports whether there was one.
+func (r *Ring[T]) Drop() bool {
+	if len(r.items) == 0 {
+		return false
+	}
+	var none T
+	r.bytes -= r.size(r.items[0])
+	r.items[0] = none
+	r.items = r.items[1:]
+	r.first++
+	return true
+}
+
+// Size is what the items take, in bytes.
+func (r *Ring[T]) Size() int { return r.bytes }
 
 // Last is the number of the newest item; 0: there was none.
 func (r *Ring[T]) Last() int64 { return r.first + int64(len(r.items)) - 1 }
