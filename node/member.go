@@ -212,6 +212,9 @@ func (m *member) NameOf(inc messages.Incarnation) string {
 // Over implements operate.Members.
 func (m *member) Over() context.Context { return m.over }
 
+// Leased implements operate.Members.
+func (m *member) Leased() bool { return m.leases }
+
 // Unrenewed implements operate.Members.
 func (m *member) Unrenewed() string {
 	if lease := m.granted.Load(); lease != nil && !lease.Fresh() && m.leases {

@@ -181,6 +181,9 @@ func (f *fleet) Nodes(ctx context.Context) ([]view.Node, error) {
 	for i := range rows {
 		n := &rows[i]
 		views[i].Node = *n
+		if !f.cfg.Members.Leased() { // the row has one, which nobody evaluates or renews in time
+			views[i].LeaseUntil = time.Time{}
+		}
 		switch {
 		case n.State == store.NodeDead:
 			views[i].Why = n.Ended.Sentence()

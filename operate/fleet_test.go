@@ -59,6 +59,23 @@ func TestAllNodesAreShown(t *testing.T) {
 	require.Equal(t, [3]int{3, 2, 1}, [3]int{pools.Pools[0].Workers, pools.Pools[0].Ready, pools.Pools[0].Stale})
 }
 
+// A lease is shown where the store holds its nodes to it. A node that has the store for itself beats for people to see, and more rarely
+// than a lease would last.
+func TestALeaseIsShownWhereThereIsOne(t *testing.T) {
+	t.Parallel()
+	for name, unleased := range map[string]bool{"shared": false, "one node's": true} {
+		c := newCluster(t)
+		c.unleased = unleased
+		nodes, err := c.join("a", "shell", 1).Nodes(t.Context())
+		require.NoError(t, err, name)
+		require.Equal(t, beaten, nodes[0].BeatAt, name)
+		require.Equal(t, unleased, nodes[0].LeaseUntil.IsZero(), name)
+		text, err := json.Marshal(nodes[0])
+		require.NoError(t, err, name)
+		require.Equal(t, !unleased, strings.Contains(string(text), "lease_until"), "%s: %s", name, text)
+	}
+}
+
 // Any node reads the series of all, and names those that do not answer.
 func TestTheSeriesOfAllNodesAreRead(t *testing.T) {
 	t.Parallel()

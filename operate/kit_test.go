@@ -32,6 +32,8 @@ type cluster struct {
 	store *shared
 	nodes map[messages.Incarnation]*node
 	lost  map[messages.Incarnation]bool // they do not answer
+
+	unleased bool // the store holds nobody to a lease
 }
 
 // shared is the embedded store, as several nodes would see it if they could share it.
@@ -122,8 +124,11 @@ func (s *stage) record(ctx context.Context, _ string, items []actors.Item) ([]st
 	return s.cluster.store.Apply(ctx, changes)
 }
 
+// beaten is when every node of a cluster has renewed its lease.
+var beaten = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
 func (s *stage) Row() store.Node {
-	return store.Node{Incarnation: s.cfg.Incarnation, Name: s.cfg.Name, State: store.NodeActive, Address: s.cfg.Name + ":7070"}
+	return store.Node{Incarnation: s.cfg.Incarnation, Name: s.cfg.Name, State: store.NodeActive, Address: s.cfg.Name + ":7070", BeatAt: beaten, LeaseUntil: beaten.Add(4 * time.Second)}
 }
 func (s *stage) Label() string                      { return s.cfg.Name }
 func (s *stage) Open() bool                         { return true }
@@ -133,6 +138,7 @@ func (s *stage) Waits() []string                    { return nil }
 func (s *stage) Halted(string) roster.Reason        { return roster.Ready }
 func (s *stage) Suspect()                           {}
 func (s *stage) Over() context.Context              { return s.cluster.t.Context() }
+func (s *stage) Leased() bool                       { return !s.cluster.unleased }
 func (s *stage) Unrenewed() string                  { return "" }
 func (s *stage) Others() int                        { return len(s.cluster.nodes) - 1 }
 func (s *stage) NameOf(messages.Incarnation) string { return "" }

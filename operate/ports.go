@@ -151,6 +151,8 @@ type Servers interface {
 type Members interface {
 	// Over ends with this incarnation.
 	Over() context.Context
+	// Leased reports whether the store holds its nodes to their leases. A store that one node alone uses does not.
+	Leased() bool
 	// Unrenewed says why the lease is not renewed; empty: it is, or none is needed.
 	Unrenewed() string
 	// Others counts the other incarnations that live.

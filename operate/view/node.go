@@ -4,6 +4,7 @@ import "github.com/troupe-run/troupe/store"
 
 // Node is one incarnation, and its connection to the answering node.
 type Node struct {
+	// LeaseUntil is zero where the node has its store for itself: nobody is held to a lease there.
 	store.Node
 	// Reach is self, or a word for the connection: see docs/clustering.md. Empty for a dead node.
 	Reach string `json:"reach,omitempty"`
