@@ -171,7 +171,7 @@ func whichWorker(t *testing.T, nodes []*node, v *visitor) {
 	v.click("Kill")
 	v.shows("dialog", "Kill "+id+"?")
 	v.do(chromedp.Click(`//dialog//button[contains(., "Kill it")]`, chromedp.BySearch))
-	v.shows(".notices", "It was ended")
+	v.shows(".notices", "is ended; another generation follows")
 	v.shows(".facts", "3, ")
 	v.visit("/console/history?kind=operator")
 	v.shows("tbody", "kill")

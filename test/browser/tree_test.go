@@ -51,7 +51,7 @@ func TestTheTreeOpensWhereTroubleIs(t *testing.T) {
 	p.until("trouble", func() bool {
 		return strings.Contains(p.text(".lead"), " in trouble") && !strings.Contains(p.text(".lead"), "none in trouble")
 	})
-	p.shows(".line.trouble", "nothing_of_that_name")
+	p.shows(".line.ill", "nothing_of_that_name")
 	p.looks("tree-trouble")
 }
 

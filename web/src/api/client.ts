@@ -65,9 +65,9 @@ export async function login(token: string): Promise<void> {
   await send('api/v1/login', { method: 'POST', body: { token: token.trim() }, quiet: true })
 }
 
-/** Sends a command that has no body. */
-export async function command<T>(path: string, method = 'POST'): Promise<T> {
-  return await get<T>(path, { method })
+/** Sends a command. Most have no body. */
+export async function command<T>(path: string, method = 'POST', body?: unknown): Promise<T> {
+  return await get<T>(path, { method, body })
 }
 
 async function problemOf(answer: Response): Promise<Problem> {

@@ -262,6 +262,9 @@ export interface Worker {
   stale?: boolean
   seen_at?: string
 }
+export interface Health { worker: string; state: string; health: string; grade: string; grade_causes?: string[]; last_heartbeat?: string; last_failure?: string }
+export interface CordonAnswer { kind: string; name: string; cordoned: boolean }
+export interface DoneAnswer { kind: string; name: string; done: string }
 export interface WorkerList { workers: Worker[]; next_cursor?: string; unreached?: Unreached[] }
 export interface Transition { at: string; generation: number; from: string; to: string; reason: string; lasted_ms: number }
 export interface WorkerRun {
@@ -285,6 +288,7 @@ export interface Node {
   cordoned: boolean
   started_at: string
   beat_at: string
+  /** Missing where one node has the store for itself: nobody is held to a lease then. */
   lease_until?: string
   address?: string
   reach?: string

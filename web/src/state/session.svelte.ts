@@ -46,27 +46,35 @@ export function lacks(scope: Scope): string | undefined {
   return me.scopes.includes(scope) ? undefined : `This needs the scope ${scope}; yours: ${me.scopes.join(', ') || 'none'}`
 }
 
-export interface Notice { id: number; text: string; bad: boolean; href?: string; label?: string }
+/** What can be done about a notice. */
+export interface Step { label: string; run: () => void }
+export interface Told { text: string; bad?: boolean; href?: string; label?: string; step?: Step }
+export interface Notice extends Told { id: number; bad: boolean }
 let notices = $state<Notice[]>([])
 let last = 0
 const noticesMax = 4
+/** How long a notice stays, in milliseconds: longer where something can be done about it. */
+const noticeTime = 8000, stepTime = 20_000
 
 /** Says what happened. An error stays until it is closed. */
-export function say(text: string, more: { bad?: boolean; href?: string; label?: string } = {}): void {
-  const notice = { id: ++last, text, bad: more.bad ?? false, ...more } as Notice
+export function say(text: string, more: Omit<Told, 'text'> = {}): void {
+  const notice: Notice = { ...more, id: ++last, text, bad: more.bad ?? false }
   notices = [...notices.slice(1 - noticesMax), notice]
-  if (!notice.bad) setTimeout(() => unsay(notice.id), 8000)
+  if (!notice.bad) setTimeout(() => unsay(notice.id), more.step ? stepTime : noticeTime)
 }
 export function unsay(id: number): void { notices = notices.filter((n) => n.id !== id) }
 export const said = { get notices() { return notices } }
 
-export interface Question { title: string; text: string; act: string; danger?: boolean; typed?: string }
-let question = $state<Question & { answer: (yes: boolean) => void } | undefined>()
+export interface Question { title: string; text: string; act: string; danger?: boolean; typed?: string; /** A reason for the journal can be given. */ why?: boolean }
+let question = $state<Question & { answer: (yes: boolean, reason?: string) => void } | undefined>()
 export const asked = { get question() { return question } }
 
 /** Asks before something is done that cannot be taken back. */
-export function confirm(q: Question): Promise<boolean> {
+export async function confirm(q: Question): Promise<boolean> { return (await consult(q)) !== undefined }
+
+/** Asks, and takes a reason if somebody gives one. Undefined: it is not to be done. */
+export function consult(q: Question): Promise<{ reason: string } | undefined> {
   return new Promise((resolve) => {
-    question = { ...q, answer: (yes) => { question = undefined; resolve(yes) } }
+    question = { ...q, answer: (yes, reason = '') => { question = undefined; resolve(yes ? { reason: reason.trim() } : undefined) } }
   })
 }

@@ -4,7 +4,7 @@
 export function duration(ms: number): string {
   if (!Number.isFinite(ms)) return '–'
   if (ms < 0) return `−${duration(-ms)}`
-  if (ms < 1) return ms === 0 ? '0 s' : `${ms.toFixed(2)} ms`
+  if (ms < 1) return ms === 0 ? '0 s' : ms < 0.005 ? '< 0.01 ms' : `${ms.toFixed(2)} ms`
   if (ms < 999.5) return `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)} ms`
   if (ms < 59_950) return `${ms < 9_950 ? (ms / 1000).toFixed(1) : Math.round(ms / 1000)} s`
   const units: [string, number][] = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]]

@@ -1,0 +1,112 @@
+package browser
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// cordoned asks whether a thing is cordoned.
+func cordoned(t *testing.T, n *node, path string) bool {
+	t.Helper()
+	return ask[struct {
+		Cordoned bool `json:"cordoned"`
+	}](t, n, http.MethodGet, path, nil).Cordoned
+}
+
+// answers clicks a button of the open dialog.
+func (p *page) answers(text string) {
+	p.t.Helper()
+	p.do(chromedp.Click(`//dialog[@open]//button[contains(normalize-space(.), "`+text+`")]`, chromedp.BySearch))
+	p.until("the dialog is closed", func() bool { return p.count("dialog[open]") == 0 })
+}
+
+// A cordon of what is the last that takes work is asked about, and takes a reason. One of several is not. Each can be undone from its notice.
+func TestACordonAsksWhereItIsTheLast(t *testing.T) {
+	apart(t)
+	n := start(t)
+	p := open(t, n, "/console/nodes/n1")
+	p.shows(".facts", "none: no other node uses its store")
+	p.click("Cordon")
+	p.shows("dialog[open]", "It is the last that takes work of the pools go, python and shell")
+	p.accessible("the question before a cordon")
+	p.answers("Leave it")
+	require.False(t, cordoned(t, n, "/api/v1/nodes/n1"))
+	p.click("Cordon")
+	p.shows("dialog[open]", "the last that takes work")
+	p.do(chromedp.SendKeys("dialog[open] input", "a disk is changed"))
+	p.answers("Cordon it")
+	p.shows(".notices", "Node n1 gets no new work")
+	require.True(t, cordoned(t, n, "/api/v1/nodes/n1"))
+	p.do(chromedp.Click(`//div[contains(@class, "notices")]//button[.="Uncordon"]`, chromedp.BySearch))
+	p.shows(".notices", "Node n1 gets work again")
+	require.False(t, cordoned(t, n, "/api/v1/nodes/n1"))
+	p.visit("/console/history?kind=operator")
+	p.shows("tbody", "a disk is changed")
+
+	p.visit("/console/workers/n1/go/0")
+	p.click("Cordon")
+	p.shows(".notices", "Worker n1/go/0 gets no new work")
+	require.Zero(t, p.count("dialog[open]"), "others take its work")
+	p.click("Probe")
+	p.shows(".notices", "Worker n1/go/0 is ready and healthy")
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/workers/n1/python/1/cordon", nil)
+	p.visit("/console/workers/n1/python/0")
+	p.click("Cordon")
+	p.shows("dialog[open]", "It is the last that takes work of the pool python.")
+	p.answers("Leave it")
+}
+
+// A command that cannot be given now says why, also by keyboard.
+func TestADisabledCommandSaysWhy(t *testing.T) {
+	apart(t)
+	n := &node{dir: t.TempDir(), args: []string{"--listen", "127.0.0.1:0"}, env: []string{"TROUPE_CONSOLE_MODE=read_only"}}
+	require.NoError(t, n.begin())
+	t.Cleanup(n.kill)
+	p := open(t, n, "/console/nodes/n1")
+	p.until("the command is disabled", func() bool { return p.count(`.head button[aria-disabled="true"]`) == 2 })
+	p.accessible("disabled commands")
+	p.do(chromedp.Focus(`.head button[aria-disabled="true"]`), chromedp.KeyEvent(kb.Enter))
+	p.shows(".notices", "read-only (console.mode)")
+	require.False(t, cordoned(t, n, "/api/v1/nodes/n1"))
+	p.visit("/console/settings")
+	p.shows("main", "The console only reads")
+}
+
+// The tree cordons a worker and a pool, says so, and takes it back.
+func TestTheTreeCordons(t *testing.T) {
+	apart(t)
+	n := start(t)
+	place := "tree?actor=" + incarnation(t, n) + "%20troupe/pools/shell"
+	p := open(t, n, "/console/"+place)
+	p.shows(".panel", "The pool shell")
+	p.do(chromedp.Click(`//aside//button[.="Cordon"]`, chromedp.BySearch))
+	p.shows("dialog[open]", "Cordon the pool shell?")
+	p.answers("Cordon it")
+	p.shows(".panel", "It is cordoned")
+	p.shows(".line.chosen", "cordoned")
+	p.looks("tree-cordoned")
+	p.visit("/console/pools")
+	p.shows("tbody", "but the pool is cordoned")
+	p.visit("/console/pools/shell")
+	p.shows(".cells", "the pool is cordoned")
+	require.NotContains(t, p.text(".cells"), "All are at rest")
+	p.visit("/console/" + place)
+	p.shows(".panel", "It is cordoned")
+	p.do(chromedp.Click(`//aside//button[.="Uncordon"]`, chromedp.BySearch))
+	p.shows(".notices", "Pool shell gets work again")
+	p.until("no sign of a cordon", func() bool { return !strings.Contains(p.text(".line.chosen"), "cordoned") })
+	require.False(t, cordoned(t, n, "/api/v1/pools/shell"))
+}
+
+// incarnation is the incarnation of a node.
+func incarnation(t *testing.T, n *node) string {
+	t.Helper()
+	return ask[struct {
+		Incarnation string `json:"incarnation"`
+	}](t, n, http.MethodGet, "/api/v1/nodes/n1", nil).Incarnation
+}

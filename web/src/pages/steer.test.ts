@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest'
+import type { Worker } from '../api/types'
+import { cordonQuestion, cordonSaid, doneSaid, lastOf, probeSaid } from './steer'
+
+const worker = (id: string, more: Partial<Worker> = {}): Worker => {
+  const [node, pool] = id.split('/') as [string, string]
+  return { id, node, pool, runtime: 'go', generation: 1, state: 'ready', health: 'healthy', grade: 'healthy', cordoned: false, restarts: 0, ...more }
+}
+const open = [{ name: 'go', cordoned: false }, { name: 'py', cordoned: false }]
+const up = (name: string, more: { cordoned?: boolean; state?: string } = {}) => ({ name, cordoned: false, state: 'active', ...more })
+
+describe('the last that takes work', () => {
+  for (const [name, workers, gone, pools, nodes, want] of [
+    ['another worker of the pool takes work', [worker('a/go/0'), worker('a/go/1')], 'a/go/0', open, [up('a')], []],
+    ['another node has one', [worker('a/go/0'), worker('b/go/0')], 'a/', open, [up('a'), up('b')], []],
+    ['the only one', [worker('a/go/0')], 'a/go/0', open, [up('a')], ['go']],
+    ['the only one is busy', [worker('a/go/0', { state: 'busy' })], 'a/go/0', open, [up('a')], ['go']],
+    ['a degraded one is a last resort', [worker('a/go/0'), worker('a/go/1', { state: 'degraded' })], 'a/go/0', open, [up('a')], []],
+    ['the others do not take work', [
+      worker('a/go/0'), worker('a/go/1', { cordoned: true }), worker('a/go/2', { state: 'initializing' }), worker('a/go/3', { state: 'terminated' }), worker('a/go/4', { grade: 'unhealthy' }), worker('b/go/0', { stale: true }),
+    ], 'a/go/0', open, [up('a'), up('b')], ['go']],
+    ['the other node is cordoned', [worker('a/go/0'), worker('b/go/0')], 'a/', open, [up('a'), up('b', { cordoned: true })], ['go']],
+    ['the other node drains', [worker('a/go/0'), worker('b/go/0')], 'a/', open, [up('a'), up('b', { state: 'draining' })], ['go']],
+    ['an earlier boot of the other node was cordoned', [worker('a/go/0'), worker('b/go/0')], 'a/', open, [up('a'), up('b'), up('b', { cordoned: true, state: 'dead' })], []],
+    ['a node with the last of one pool of two', [worker('a/go/0'), worker('a/py/0'), worker('b/go/0')], 'a/', open, [up('a'), up('b')], ['py']],
+    ['a node with the last of two pools', [worker('a/py/0'), worker('a/go/0')], 'a/', open, [up('a')], ['go', 'py']],
+    ['nobody took its work before', [worker('a/go/0', { cordoned: true })], 'a/go/0', open, [up('a')], []],
+    ['its pool is cordoned already', [worker('a/go/0')], 'a/go/0', [{ name: 'go', cordoned: true }], [up('a')], []],
+    ['no workers', [], 'a/go/0', open, [up('a')], []],
+  ] as const) {
+    it(name, () => expect(lastOf(workers, (w) => w.id === gone || (gone.endsWith('/') && w.id.startsWith(gone)), pools, nodes)).toEqual(want))
+  }
+})
+
+describe('what is asked before a cordon', () => {
+  const node = { kind: 'node', id: 'i', name: 'a' } as const
+  it('is nothing where others take the work', () => expect(cordonQuestion(node, [])).toBeUndefined())
+  it('names the pools', () => {
+    expect(cordonQuestion(node, ['go'])!.text).toContain('It is the last that takes work of the pool go.')
+    expect(cordonQuestion(node, ['go', 'py'])!.text).toContain('of the pools go and py.')
+    expect(cordonQuestion(node, ['a', 'b', 'c', 'd', 'e', 'f', 'g'])!.text).toContain('of the pools a, b, c, d, e and 2 more.')
+  })
+  it('is asked of a whole pool, and where nothing is known', () => {
+    expect(cordonQuestion({ kind: 'pool', id: 'go', name: 'go' }, ['go'])!.title).toBe('Cordon the pool go?')
+    expect(cordonQuestion(node, undefined)!.text).toContain('could not be found out')
+    expect(cordonQuestion(node, undefined)!.why).toBe(true)
+  })
+})
+
+describe('what an answer says', () => {
+  it('says what the node answered to a cordon', () => {
+    const pool = { kind: 'pool', id: 'go', name: 'go' } as const
+    expect([true, false].map((cordoned) => cordonSaid(pool, { kind: 'pool', name: 'go', cordoned }))).toEqual(['Pool go gets no new work', 'Pool go gets work again'])
+  })
+  it('says what a probe came to', () => {
+    const health = { worker: 'a/py/0', state: 'ready', health: 'healthy', grade: 'healthy', last_failure: 'of long ago' }
+    expect(probeSaid(health)).toEqual({ text: 'Worker a/py/0 is ready and healthy', bad: false })
+    expect(probeSaid({ ...health, health: 'unhealthy', grade: 'unhealthy', grade_causes: ['probe'], last_failure: 'no answer' }))
+      .toEqual({ text: 'Worker a/py/0 is ready and unhealthy, graded unhealthy (probe): no answer', bad: true })
+  })
+  it('says which order was taken', () => {
+    expect(doneSaid({ kind: 'worker', name: 'a/go/0', done: 'kill' }, 'a/go/0')).toContain('another generation follows')
+    expect(doneSaid({ kind: 'node', name: 'i', done: 'drain' }, 'a')).toContain('Node a drains')
+    expect(doneSaid({ kind: 'node', name: 'i', done: 'nap' }, 'a')).toBe('node a: nap is accepted')
+  })
+})

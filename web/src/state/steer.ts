@@ -1,0 +1,55 @@
+// Commands to nodes, pools and workers: the cordon with its opposite, the probe, the end of a worker, the drain.
+import { get } from '../api/client'
+import type { CordonAnswer, DoneAnswer, Health, NodeList, PoolList, WorkerList } from '../api/types'
+import { cordonQuestion, cordonSaid, doneSaid, killQuestion, lastOf, probeSaid, workersMax, type Thing } from '../pages/steer'
+import { act } from './act'
+import { to, withQuery } from './route'
+
+const addressOf = (t: Thing): string => `api/v1/${t.kind}s/${t.id.split('/').map(encodeURIComponent).join('/')}`
+
+const workersOf = (more: Record<string, string>) => get<WorkerList>(withQuery('api/v1/workers', new URLSearchParams({ ...more, limit: String(workersMax) })))
+
+/** The pools of which nobody would take work any more, by what all nodes answer now; undefined: it cannot be told. */
+async function lasts(t: Thing): Promise<string[] | undefined> {
+  if (t.kind === 'pool') return [t.id]
+  try {
+    const [all, own, nodes, pools] = await Promise.all([
+      workersOf(t.kind === 'worker' ? { pool: t.id.split('/').at(-2)! } : {}), t.kind === 'node' ? workersOf({ node: t.id }) : undefined,
+      get<NodeList>('api/v1/nodes'), get<PoolList>('api/v1/pools'),
+    ])
+    if (all.next_cursor || own?.next_cursor) return undefined
+    const leaving = new Set(own ? own.workers.map((w) => w.id) : [t.id])
+    return lastOf(all.workers, (w) => leaving.has(w.id), pools.pools, nodes.nodes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Gives a thing no more work, or gives it work again. The notice of it offers the opposite. */
+export async function cordon(t: Thing, on: boolean, after: () => void): Promise<void> {
+  const said = (answer: CordonAnswer) => ({ text: cordonSaid(t, answer), step: { label: on ? 'Uncordon' : 'Cordon', run: () => void cordon(t, !on, after) } })
+  if (await act(`${addressOf(t)}/${on ? 'cordon' : 'uncordon'}`, said, on ? async () => cordonQuestion(t, await lasts(t)) : undefined)) after()
+}
+
+export async function probe(worker: string, after: () => void): Promise<void> {
+  if (await act(`${addressOf({ kind: 'worker', id: worker, name: worker })}/health`, (h: Health) => probeSaid(h))) after()
+}
+
+export async function kill(worker: string, execution: string | undefined, after: () => void): Promise<void> {
+  if (await act(`${addressOf({ kind: 'worker', id: worker, name: worker })}/kill`, (a: DoneAnswer) => doneSaid(a, worker), killQuestion(worker, execution))) after()
+}
+
+export async function drain(node: { incarnation: string; name: string }, after: () => void): Promise<void> {
+  const ask = { title: `Drain the node ${node.name}?`, text: 'It takes no new work, finishes what runs, and ends.', act: 'Drain it', danger: true, typed: node.name, why: true }
+  if (await act(`${addressOf({ kind: 'node', id: node.incarnation, name: node.name })}/drain`, (a: DoneAnswer) => doneSaid(a, node.name), ask)) after()
+}
+
+/** What a dead letter's requeue made, or that it is discarded. */
+export async function settle(id: number | string, what: 'requeue' | 'discard', after: () => void): Promise<void> {
+  const ask = what === 'discard' ? { title: 'Discard this dead letter?', text: 'It is marked as handled. Its execution is not submitted again.', act: 'Discard it', danger: true, why: true }
+    : { title: 'Submit its execution again?', text: 'A new execution of the same chain follows. What the first one did may be done a second time.', act: 'Requeue it', why: true }
+  const said = (a: { id?: string; status?: string; resolution?: string }) => (what === 'requeue'
+    ? { text: `Dead letter ${id} is submitted again: it is ${a.status ?? 'accepted'}`, ...(a.id ? { href: to('executions', String(a.id)), label: 'Open it' } : {}) }
+    : `Dead letter ${id} is ${a.resolution ?? 'discarded'}`)
+  if (await act(`api/v1/dead-letters/${encodeURIComponent(id)}/${what}`, said, ask)) after()
+}
