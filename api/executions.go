@@ -37,6 +37,7 @@ func executionRoutes() []*route {
 			summary: "List executions, newest first or oldest first, without parameters and results.",
 			result:  ExecutionList{}, handle: (*server).list},
 		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
+			params:  []param{{name: "without_payloads", kind: "boolean", help: "1: without its parameters and result, and without the details and the stderr of its error."}},
 			summary: "One execution, whole.", result: form.ExecutionView{}, handle: (*server).get},
 		{method: "POST", reason: true, path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
 			summary: "Cancel; one that has ended stays as it is.", result: form.ExecutionView{}, handle: (*server).cancel},
@@ -217,12 +218,30 @@ func (s *server) ofExecution(c *call, ask func(messages.ExecutionID) (any, error
 
 func (s *server) get(c *call) error {
 	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		bare, err := c.query.flag("without_payloads")
+		if err != nil {
+			return nil, err
+		}
 		e, err := s.Backend.Get(c.r.Context(), id)
 		if err != nil {
 			return nil, err
 		}
+		if bare {
+			removePayloads(&e)
+		}
 		return s.withRetry(c.r.Context(), &e), nil
 	})
+}
+
+// removePayloads removes what the caller submitted, and what the code returned and wrote. The details of an error may be a result
+// that came too late.
+func removePayloads(e *messages.Execution) {
+	e.Parameters, e.Result = nil, nil
+	if e.Error != nil {
+		without := *e.Error
+		without.Details, without.Stderr = nil, ""
+		e.Error = &without
+	}
 }
 
 // withRetry shows an execution with its parameters and its retry.

@@ -45,6 +45,24 @@ func TestSubmitAndGet(t *testing.T) {
 	require.NotContains(t, w.Body.String(), "<b>")
 }
 
+// A caller may leave out what the caller of the action gave and what its code gave back.
+func TestGetWithoutPayloads(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	v := submitted(t, h, `{"action_ref":"core.echo","parameters":{"message":"hi"}}`)
+	path := executionsPath + "/" + v.ID.String()
+	require.NotEmpty(t, read[form.ExecutionView](t, ask(t, h, "GET", path+"?without_payloads=0", ""), http.StatusOK).Parameters)
+	require.Empty(t, read[form.ExecutionView](t, ask(t, h, "GET", path+"?without_payloads=1", ""), http.StatusOK).Parameters)
+	refused(t, ask(t, h, "GET", path+"?without_payloads=some", ""), 400, messages.CodeInvalidRequest, "without_payloads")
+
+	failed := &messages.Error{Code: "boom", Message: "why", Details: []byte(`{"late":"result"}`), Stderr: "written", Exit: "exit status 3"}
+	e := messages.Execution{Parameters: []byte("1"), Result: []byte("2"), Error: failed}
+	removePayloads(&e)
+	require.Equal(t, messages.Execution{Error: &messages.Error{Code: "boom", Message: "why", Exit: "exit status 3"}}, e)
+	require.Equal(t, "written", failed.Stderr, "the error itself stays whole")
+}
+
 func TestAnIdempotencyKeyAnswersTwice(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})

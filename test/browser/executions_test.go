@@ -93,6 +93,7 @@ func TestOutputHasItsOrder(t *testing.T) {
 	n := shared(t)
 	e := submit(t, n, "demo.stream", map[string]any{"text": "ebb and flow", "seconds": 0.05}, map[string]any{"wait_seconds": 30})
 	p := open(t, n, "/console/executions/"+e.ID)
+	p.opensOutput()
 	p.shows(".output", "flow")
 	p.do(chromedp.Click(`//label[contains(., "times")]`, chromedp.BySearch))
 	// What came by two pipes at once has no order.

@@ -196,6 +196,7 @@ func TestOutputGoesOnWhenTheNodeIsBack(t *testing.T) {
 	words := strings.Repeat("ebb ", 20) + "flow"
 	run := submit(t, nodes[1], "demo.stream", map[string]any{"text": words, "seconds": 0.5}, nil)
 	p := open(t, nodes[0], "/console/executions/"+run.ID)
+	p.opensOutput()
 	p.shows(".output", "ebb")
 	p.keep()
 	p.cutOff()

@@ -56,6 +56,7 @@ func TestWhatProgramsWriteIsText(t *testing.T) {
 	p.shows(".card.bad", "<img src=x onerror=taken=1>")
 	p.shows(".card.bad", "⟨U+202E⟩")
 	p.shows(".facts", "<b>team")
+	p.opensOutput()
 	p.shows(".output", "<script>taken=1</script>")
 	p.shows(".output", "⟨U+202E⟩")
 	p.until("the whole line", func() bool {

@@ -1,6 +1,7 @@
 // Who the page's user is to the node, and what the page says to him.
 import { command, get, login, onDenied, Problem } from '../api/client'
 import type { Me, Scope } from '../api/types'
+import { backOff } from '../live/backoff'
 import { live } from './live.svelte'
 
 let denied = $state(false)
@@ -8,11 +9,13 @@ let entries = $state(0)
 let me = $state.raw<Me | undefined>()
 onDenied(() => { denied = true })
 
-async function ask(): Promise<void> {
+/** What pages show depends on the answer, so it is asked again until the node gives it or refuses it. */
+async function ask(failures = 0): Promise<void> {
   try {
     me = await get<Me>('api/v1/me')
   } catch (error) {
     if (!(error instanceof Problem)) throw error
+    if (error.status === 0 || error.status >= 500) setTimeout(() => { if (!me) void ask(failures + 1) }, backOff(failures + 1))
   }
 }
 void ask()
@@ -22,6 +25,8 @@ export const session = {
   get me() { return me },
   /** Grows with each login: what was refused before is asked again. */
   get entries() { return entries },
+  /** How payloads are shown: undefined until the node has said it. */
+  get payloads() { return me?.payloads },
   /** Whether a command for this needs a token outside of the page. */
   get guarded() { return me !== undefined && me.via !== 'local' },
   async enter(token: string): Promise<void> {
