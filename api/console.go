@@ -51,6 +51,21 @@ type About struct {
 	Node  string // its name
 	Store string // sqlite or postgres
 	Build string // of the program; another one may have another console
+	// Settings are what the program that runs the node says it is configured with, without secrets; none: it says nothing.
+	Settings []Setting
+}
+
+// Setting is one key of a node's configuration.
+type Setting struct {
+	Key    string `json:"key"`
+	Value  string `json:"value" doc:"as troupe config prints it; secrets are left out"`
+	Source string `json:"source" doc:"where the value comes from: default, a file, a variable or a flag"`
+}
+
+// ConfigView is the whole effective configuration of a node.
+type ConfigView struct {
+	Node     string    `json:"node"`
+	Settings []Setting `json:"settings" doc:"every key; empty where a program of its own runs the node"`
 }
 
 // consolePath is where the console is.
@@ -88,6 +103,8 @@ func consoleRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/api/v1/me", scope: ScopeAny, group: "node", storeless: true,
 			summary: "Who the caller is to this node, and what it may do.", result: MeView{}, handle: (*server).me},
+		{method: "GET", path: "/api/v1/config", scope: ScopeAdmin, group: "node", storeless: true,
+			summary: "The whole effective configuration of the node, and where each value comes from.", result: ConfigView{}, handle: (*server).config},
 		{method: "POST", path: "/api/v1/login", group: "node", storeless: true, bodyMax: bodyMax, status: http.StatusNoContent,
 			summary: "Trade a token for a cookie of the console, which ends after 12 hours or with the token.", body: LoginBody{}, handle: (*server).login},
 		{method: "POST", path: "/api/v1/logout", group: "node", storeless: true, bodyMax: bodyMax, status: http.StatusNoContent,
@@ -98,6 +115,10 @@ func consoleRoutes() []*route {
 func (s *server) me(c *call) error {
 	me := s.caller(c)
 	return writeJSON(c.w, http.StatusOK, &me)
+}
+
+func (s *server) config(c *call) error {
+	return writeJSON(c.w, http.StatusOK, &ConfigView{Node: s.About.Node, Settings: orEmpty(s.About.Settings)})
 }
 
 // caller is who calls, as the node knows it.

@@ -51,6 +51,8 @@ type Config struct {
 	Console    api.Console  // what browsers may do with the node's page [full]
 	Logger     hclog.Logger
 	Version    string
+	// Settings are what the API shows of this configuration: every key as the program has read it, without secrets.
+	Settings []api.Setting
 
 	// Runtimes are those that packs may name [all of Troupe's]. A program that adds one lists it here.
 	Runtimes runtime.Set

@@ -130,7 +130,7 @@ func (h *httpServer) serve(cfg api.Config) {
 
 // about is what the node says of itself.
 func (h *httpServer) about() api.About {
-	a := api.About{Node: h.cfg.Name, Store: "sqlite", Build: h.cfg.Version}
+	a := api.About{Node: h.cfg.Name, Store: "sqlite", Build: h.cfg.Version, Settings: h.cfg.Settings}
 	if h.cfg.full() {
 		a.Store = "postgres"
 	}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 )
 
@@ -60,10 +63,15 @@ func (c configuration) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Print the whole effective configuration of a node, and where each value comes from", Args: exactly(),
 		Long: "Print the configuration that `troupe node` would have with the same flags, environment and file: every key, its value,\n" +
-			"and the source of the value. Secrets are redacted. If it is not valid, print every problem and exit 1.",
+			"and the source of the value. Secrets are redacted. If it is not valid, print every problem and exit 1.\n" +
+			"With --running, print the configuration that the node at --server has; it needs the scope admin.",
 	}
+	running := cmd.Flags().Bool("running", false, "print the configuration of the running node instead")
 	configFlags(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *running {
+			return c.withClient(c.printRunning)(cmd, args)
+		}
 		loaded, err := c.load(cmd.Flags())
 		if err != nil {
 			return err
@@ -71,17 +79,33 @@ func (c configuration) command() *cobra.Command {
 		for _, w := range loaded.Warnings {
 			fmt.Fprintf(c.err, "warning: %s\n", visible(w))
 		}
-		type entry struct {
-			Key    string `json:"key"`
-			Value  string `json:"value"`
-			Source string `json:"source"`
-		}
-		entries, rows := make([]entry, len(loaded.Keys)), make([][]string, len(loaded.Keys))
-		for i, k := range loaded.Keys {
-			entries[i] = entry{k.Path, k.Value(), k.Source}
-			rows[i] = []string{k.Path, k.Value(), k.Source}
-		}
-		return c.show(entries, []string{"KEY", "VALUE", "SOURCE"}, rows)
+		return c.print(shownSettings(loaded))
 	}
 	return cmd
+}
+
+// printRunning prints what a running node says of itself.
+func (c configuration) printRunning(ctx context.Context, client *client.Client, _ []string) error {
+	var v api.ConfigView
+	if err := client.Get(ctx, "/api/v1/config", &v); err != nil {
+		return err
+	}
+	return c.print(v.Settings)
+}
+
+func (c configuration) print(settings []api.Setting) error {
+	rows := make([][]string, len(settings))
+	for i, s := range settings {
+		rows[i] = []string{s.Key, s.Value, s.Source}
+	}
+	return c.show(settings, []string{"KEY", "VALUE", "SOURCE"}, rows)
+}
+
+// shownSettings is every key of a configuration as it may be shown: without secrets.
+func shownSettings(l *config.Loaded) []api.Setting {
+	settings := make([]api.Setting, len(l.Keys))
+	for i, k := range l.Keys {
+		settings[i] = api.Setting{Key: k.Path, Value: k.Value(), Source: k.Source}
+	}
+	return settings
 }

@@ -97,6 +97,7 @@ func (v nodeVerb) run(ctx context.Context, l *config.Loaded, shown *screen, logg
 	defer signal.Stop(signals)
 	fatal := make(chan error, 1)
 	settings := nodeConfig(&l.Config, logger)
+	settings.Settings = shownSettings(l)
 	settings.Fatal = func(err error) {
 		select {
 		case fatal <- err:

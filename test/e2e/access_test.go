@@ -77,6 +77,12 @@ func TestTokensAndScopes(t *testing.T) {
 	require.Contains(t, r.err, `token "viewer" lacks the scope "submit"`)
 	require.Equal(t, "{}", admin.prints(t, "submit", "core.echo", "--wait"))
 	require.Contains(t, admin.prints(t, "list"), "completed")
+	r = operate.troupe(t, "config", "--running")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, `token "stage" lacks the scope "admin"`)
+	running := admin.prints(t, "config", "--running")
+	require.Regexp(t, `(?m)^tokens +.*viewer.* +file `, running, "a running node says what it is configured with")
+	require.NotContains(t, running, "secret-123456")
 	require.Equal(t, "{}", submit.prints(t, "submit", "core.echo", "--wait"), "who submits may wait for it")
 	id := submit.prints(t, "submit", "core.echo", "--at", "1h")
 	for _, verb := range []string{"get", "wait", "cancel", "logs", "why"} {
