@@ -27,6 +27,8 @@ type Config struct {
 	ConsolePage http.Handler
 	// Console says what browsers may do with that page; zero fields: DefaultConsole.
 	Console Console
+	// BasePath is the path below which callers see the node, as CheckBasePath takes it; empty: none. It answers without it too.
+	BasePath string
 	// LoginKeys are the keys of logins to the console. Nil: one that ends with the process.
 	LoginKeys LoginKeys
 	// About is what the node says of itself in /api/v1/me.

@@ -168,7 +168,7 @@ func (s *server) login(c *call) error {
 	if len(keys) == 0 {
 		return messages.Problemf(messages.CodeUnavailable, "the node has no key for logins yet; try again")
 	}
-	setCookie(c.w, c.r, cookieName(keys[0]), sealLogin(keys[0], t, ends), ends.Sub(now))
+	s.setCookie(c, cookieName(keys[0]), sealLogin(keys[0], t, ends), ends.Sub(now))
 	s.logger.Info("login to the console", "name", t.name, "from", from.String())
 	return done(c)
 }
@@ -200,7 +200,7 @@ func (s *server) logout(c *call) error {
 	keys := s.LoginKeys(c.r.Context())
 	for _, cookie := range loginCookies(c.r) {
 		if slices.ContainsFunc(keys, func(key []byte) bool { return cookieName(key) == cookie.Name }) {
-			setCookie(c.w, c.r, cookie.Name, "", 0)
+			s.setCookie(c, cookie.Name, "", 0)
 		}
 	}
 	return done(c)

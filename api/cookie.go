@@ -100,11 +100,11 @@ func loginCookies(r *http.Request) (list []*http.Cookie) {
 }
 
 // setCookie sets or, without a value, removes a login. Scripts cannot read it, and no other site's page can make a browser send it.
-func setCookie(w http.ResponseWriter, r *http.Request, name, value string, left time.Duration) {
-	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"), MaxAge: int(left.Seconds())}
+func (s *server) setCookie(to *call, name, value string, left time.Duration) {
+	c := &http.Cookie{Name: name, Value: value, Path: s.BasePath + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: to.r.TLS != nil || strings.EqualFold(to.r.Header.Get("X-Forwarded-Proto"), "https"), MaxAge: int(left.Seconds())}
 	if value == "" {
 		c.MaxAge = -1
 	}
-	http.SetCookie(w, c)
+	http.SetCookie(to.w, c)
 }

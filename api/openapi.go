@@ -25,7 +25,7 @@ import (
 // document renders the OpenAPI 3.1 description of the table. The schemas come from the types that the handlers read and
 // write. Only the library's document and schemas are used, because its server has its own errors, bodies and limits. A
 // table that cannot be described is a bug, so it panics.
-func document(table []*route, version string) []byte {
+func document(table []*route, version, base string) []byte {
 	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
@@ -33,6 +33,9 @@ func document(table []*route, version string) []byte {
 			Description: "Supervised worker pools: submit executions of actions, and see and steer the workers that run them."},
 		Paths:      map[string]*huma.PathItem{},
 		Components: &huma.Components{Schemas: schemas, SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}},
+	}
+	if base != "" {
+		doc.Servers = []*huma.Server{{URL: base}}
 	}
 	problem := schemas.Schema(reflect.TypeFor[form.ErrorBody](), true, "")
 	for _, rt := range table {

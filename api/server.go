@@ -67,8 +67,8 @@ func New(cfg Config) http.Handler {
 		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](), past: newWalks[*keyframe.Fleet](),
 	}
 	table := routes()
-	s.document = sync.OnceValue(func() []byte { return document(table, cfg.Version) })
-	return clean(s.mux(table))
+	s.document = sync.OnceValue(func() []byte { return document(table, cfg.Version, cfg.BasePath) })
+	return below(cfg.BasePath, clean(s.mux(table)))
 }
 
 // NewHealth makes the handler of a port that answers only health checks, and with Config.OpenMetrics also /metrics.
@@ -150,10 +150,10 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 		s.ConsolePage.ServeHTTP(w, r)
 		return
 	case console && browser && (path == "/" || path+"/" == consolePath):
-		http.Redirect(w, r, consolePath, http.StatusFound)
+		http.Redirect(w, r, s.BasePath+consolePath, http.StatusFound)
 		return
 	case console && browser && path == "/debug/tree": // where the tree's page was
-		http.Redirect(w, r, consolePath+"tree", http.StatusFound)
+		http.Redirect(w, r, s.BasePath+consolePath+"tree", http.StatusFound)
 		return
 	}
 	what := "/openapi.json lists every path"

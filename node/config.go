@@ -49,6 +49,7 @@ type Config struct {
 	TokensFile api.TokensFile
 	TLS        api.TLSFiles // of the API [none: it is served in clear]
 	Console    api.Console  // what browsers may do with the node's page [full]
+	BasePath   string       // the path below which a proxy shows the node, as in /troupe [none]
 	Logger     hclog.Logger
 	Version    string
 	// Settings are what the API shows of this configuration: every key as the program has read it, without secrets.
@@ -209,6 +210,9 @@ func (c *Config) validate() error {
 	}
 	if c.StoreURL == "" && c.BrokerURL != "" {
 		bad("servers: nodes that share a broker need one store: give the address of a store too (postgres://), or none of a broker")
+	}
+	if err := api.CheckBasePath(c.BasePath); err != nil {
+		bad("base_path: %s, got %q", err, c.BasePath)
 	}
 	if c.Lease < 3*c.BeatEvery {
 		bad("lease: must be at least three beats (%s each), got %s", c.BeatEvery, c.Lease)

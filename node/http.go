@@ -117,7 +117,7 @@ var probeConnections = api.Connections{Max: 64, PeerMax: 32}
 func (h *httpServer) serve(cfg api.Config) {
 	cfg.Access, cfg.Logger, cfg.Version, cfg.Now = h.access, h.logger, h.cfg.Version, h.clock.Now
 	cfg.Hub = h.hub
-	cfg.Console, cfg.LoginKeys, cfg.About = h.cfg.Console, h.logins.current, h.about()
+	cfg.Console, cfg.BasePath, cfg.LoginKeys, cfg.About = h.cfg.Console, h.cfg.BasePath, h.logins.current, h.about()
 	cfg.RequestsMax, cfg.WaitsMax, cfg.BatchesMax, cfg.BodiesMax = h.cfg.Requests, h.cfg.Waits, h.cfg.Batches, h.cfg.Bodies
 	if h.main.waits() {
 		h.main.serve(api.New(cfg), h.cfg.Connections, h.logger, h.fatal)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"embed"
+	"html"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -79,9 +80,27 @@ func kindOf(name string) string {
 const page = "index.html"
 
 // Handler serves the console. A path without a file is a place within the console: it gets the page, which reads the path.
-func Handler() http.Handler { return http.HandlerFunc(serve) }
+// Base is the path below which browsers see the node, as in /troupe; empty: none. The requests come without it.
+func Handler(base string) http.Handler {
+	index := sync.OnceValue(func() file { return below(base) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, index) })
+}
 
-func serve(w http.ResponseWriter, r *http.Request) {
+// ownBase is the page's own address in the built file.
+const ownBase = `<base href="` + Path + `">`
+
+// below is the page with the address at which browsers see it: all else in it is relative to that.
+func below(base string) file {
+	f := files()[page]
+	if base == "" {
+		return f
+	}
+	f.body = bytes.Replace(f.body, []byte(ownBase), []byte(`<base href="`+html.EscapeString(base+Path)+`">`), 1)
+	f.zipped = compress(f.body)
+	return f
+}
+
+func serve(w http.ResponseWriter, r *http.Request, index func() file) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "the console's files are only read", http.StatusMethodNotAllowed)
@@ -95,7 +114,9 @@ func serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		name = page
-		f = files()[page]
+	}
+	if name == page {
+		f = index()
 	}
 	h := w.Header()
 	h.Set("Content-Type", f.kind)

@@ -17,7 +17,7 @@ func get(t *testing.T, path, encoding string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
 	r.Header.Set("Accept-Encoding", encoding)
-	Handler().ServeHTTP(w, r)
+	Handler("").ServeHTTP(w, r)
 	return w
 }
 
@@ -36,6 +36,27 @@ func TestEveryPlaceIsThePage(t *testing.T) {
 		require.NotContains(t, w.Header().Get("Content-Security-Policy"), "unsafe")
 	}
 	require.NotRegexp(t, `(?i)<style|<script>|style="|\son[a-z]+=|https?://`, page)
+}
+
+// Below a base path the page names that in its address, and nothing else in it changes.
+func TestThePageKnowsItsBasePath(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []string{"", "gzip"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), "GET", Path+"executions", nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		Handler("/ops/troupe").ServeHTTP(w, r)
+		body := w.Body.String()
+		if encoding == "gzip" {
+			z, err := gzip.NewReader(w.Body)
+			require.NoError(t, err)
+			plain, err := io.ReadAll(z)
+			require.NoError(t, err)
+			body = string(plain)
+		}
+		require.Equal(t, strings.Replace(get(t, Path, "").Body.String(), `<base href="/console/">`, `<base href="/ops/troupe/console/">`, 1), body)
+		require.Contains(t, body, `<base href="/ops/troupe/console/">`)
+	}
 }
 
 // The worker of the live stream runs under the same policy, which names it: no other address becomes a script.
@@ -74,7 +95,7 @@ func TestFilesAreKeptByTheirNames(t *testing.T) {
 	}
 	require.Equal(t, 404, get(t, Path+"assets/index-gone.js", "").Code)
 	w := httptest.NewRecorder()
-	Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", Path, strings.NewReader("x")))
+	Handler("").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", Path, strings.NewReader("x")))
 	require.Equal(t, 405, w.Code)
 }
 

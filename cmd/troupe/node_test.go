@@ -97,6 +97,8 @@ func sample(k *config.Key) string {
 		return "400"
 	case "health.degraded_threshold", "health.unhealthy_threshold", "health.queue_depth_degraded":
 		return "7"
+	case "http.base_path":
+		return "/ops/troupe"
 	case "tracing.endpoint":
 		return "http://collector:4318"
 	case "health.failure_rate_degraded", "health.failure_rate_unhealthy", "retry.jitter_factor", "tracing.sample_ratio":

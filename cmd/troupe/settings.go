@@ -14,7 +14,7 @@ import (
 func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 	n := node.Config{
 		Name: c.Node.Name, Data: c.Data, Listen: c.Listen, HealthListen: c.HealthListen, HealthMetrics: c.HealthMetrics, Packs: c.Packs, NoDemo: !c.Demo, Tokens: tokens(c.Tokens), Logger: logger,
-		TokensFile: tokensFile(c.TokensFile), TLS: c.TLS, Console: c.Console,
+		TokensFile: tokensFile(c.TokensFile), TLS: c.TLS, Console: c.Console, BasePath: c.HTTP.BasePath,
 		Version: version, Runtimes: config.Runtimes(), Workers: c.Pool.Workers.Map(), Interpreters: c.Runtime.Interpreters.Map(), EnvPass: c.Runtime.EnvPass,
 		ForgetEnv: func(names []string) error { return forgetVariables(names, nil) },
 		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),

@@ -51,6 +51,7 @@ type Access struct {
 	Tokens     []Token      `yaml:"tokens" secret:"true" help:"Who may call the API: name, scopes (read, submit, operate, admin) and token, or token_env, which names the environment variable of the token. A token may be given as its hash, and expires is the time at which it ends; troupe token new prints an entry. Instead of a token, certificate names a client's certificate, as in dns:ci.example (see tls.client_ca_file). In the environment: name:scope+scope:token, joined by commas. None: only this machine may call, with all scopes."`
 	TokensFile string       `yaml:"tokens_file" help:"YAML file with a list of more tokens, as below tokens but without token_env. It is read again within a second when it has changed."`
 	TLS        api.TLSFiles `yaml:"tls"`
+	HTTP       api.HTTP     `yaml:"http"`
 	Console    api.Console  `yaml:"console"`
 }
 

@@ -150,6 +150,8 @@ func TestValuesAreChecked(t *testing.T) {
 		"listen: nonsense":                                     "must be host:port",
 		"listen: ':7070'":                                      "other machines could call this node",
 		"debug: {pprof_listen: '0.0.0.0:6060'}":                "must be a loopback address",
+		"http: {base_path: /api}":                              "http.base_path: must not begin with a path of the node's own",
+		"http: {base_path: /troupe/}":                          "must not end with a slash",
 		"store: {url: mysql://x}":                              "must be a postgres:// address",
 		"message_queue: {rabbitmq: {url: 'amqp://'}}":          "must be a amqp:// address",
 		"message_queue: {rabbitmq: {url: 'amqp://h/'}}":        "store.url: must be given together with message_queue.rabbitmq.url",

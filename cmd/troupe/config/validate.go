@@ -84,6 +84,9 @@ func (c *checker) api(l *Loaded) {
 			c.bad("debug.pprof_listen", "must be a loopback address, as in 127.0.0.1:6060: profiles show memory")
 		}
 	}
+	if err := api.CheckBasePath(l.HTTP.BasePath); err != nil {
+		c.bad("http.base_path", "%s", err)
+	}
 	c.tokens(l)
 	c.apiTLS(l)
 }
