@@ -1,11 +1,8 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"slices"
-	"sort"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
@@ -24,8 +21,9 @@ func fleetRoutes() []*route {
 			params: []param{
 				{name: "pool", kind: "string", help: "Only this pool."}, nodeParam,
 				{name: "state", kind: "string", help: "Only workers in this state."},
+				{name: "order", kind: "string", help: "id, also where left out, or troubled: those first that do not work as they should."},
 				{name: "limit", kind: "integer", help: "Entries of one page, 1 to 10000; 1000 where left out."}, cursorParam},
-			summary: "The workers of all nodes, by id.", result: WorkerList{}, handle: (*server).workers},
+			summary: "The workers of all nodes.", result: WorkerList{}, handle: (*server).workers},
 		{method: "GET", path: worker, scope: ScopeRead, group: "workers", storeless: true,
 			summary: "One worker with its history, newest first.", result: WorkerDetailView{}, handle: (*server).worker},
 		{method: "GET", path: worker + "/health", scope: ScopeRead, group: "workers", storeless: true,
@@ -86,35 +84,15 @@ func (s *server) workerList(ctx context.Context, q query, after string, limit in
 	if err != nil {
 		return nil, named(err, "pool", q.text("pool"))
 	}
-	page, next := workerPage(all.Workers, q.text("state"), after, limit)
+	order, err := orderOf(q)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := workerPage(all.Workers, q.text("state"), order, after, limit)
+	if err != nil {
+		return nil, err
+	}
 	return &WorkerList{Workers: page, NextCursor: next, Unreached: all.Unreached}, nil
-}
-
-// workerPage returns the page after a worker. It sorts by the parts of the id, so that slot 10 follows slot 9.
-func workerPage(all []view.Worker, state, after string, limit int) (page []view.Worker, next string) {
-	all = slices.Clone(all)
-	if state != "" {
-		all = slices.DeleteFunc(all, func(w view.Worker) bool { return w.State != state })
-	}
-	slices.SortFunc(all, func(a, b view.Worker) int { return compareWorkers(a.ID, b.ID) })
-	from := 0
-	if after != "" {
-		from = sort.Search(len(all), func(i int) bool { return compareWorkers(all[i].ID, messages.WorkerID(after)) > 0 })
-	}
-	page = all[from:min(from+limit, len(all))]
-	if from+limit < len(all) {
-		next = cursor(string(page[len(page)-1].ID))
-	}
-	return orEmpty(page), next
-}
-
-func compareWorkers(a, b messages.WorkerID) int {
-	nodeA, poolA, slotA, okA := a.Split()
-	nodeB, poolB, slotB, okB := b.Split()
-	if !okA || !okB {
-		return cmp.Compare(a, b)
-	}
-	return cmp.Or(cmp.Compare(nodeA, nodeB), cmp.Compare(poolA, poolB), cmp.Compare(slotA, slotB))
 }
 
 // workerID joins the three wildcards of a worker's path.

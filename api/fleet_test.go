@@ -35,6 +35,37 @@ func TestWorkerPagesAreInOrderOfSlots(t *testing.T) {
 	require.Contains(t, ask(t, h, "GET", "/api/v1/workers?state=busy", "").Body.String(), `"workers":[]`)
 }
 
+// Workers in trouble come first, in pages too, with the same order among themselves.
+func TestWorkersInTroubleComeFirst(t *testing.T) {
+	t.Parallel()
+	all := []view.Worker{
+		{ID: "a/go/0", State: "ready", Grade: "healthy"}, {ID: "a/go/1", State: "busy", Grade: "degraded"}, {ID: "a/go/2", State: "ready", Grade: "healthy", Cordoned: true},
+		{ID: "a/go/10", State: "initializing", Grade: "unhealthy", LastError: "no module"}, {ID: "a/go/9", State: "degraded", Grade: "unhealthy"},
+		{ID: "b/go/0", State: "initializing", Grade: "unhealthy"}, {ID: "b/go/1", State: "ready", Grade: "healthy", Stale: true}, {ID: "b/go/2", State: "ready", Grade: "unhealthy"},
+		{ID: "b/go/3", State: "terminated", Grade: "unknown", LastError: "no module"}, {ID: "b/go/4", State: "terminated", Grade: "unknown"},
+	}
+	for _, limit := range []int{1, 3, 8, 100} {
+		var ids []messages.WorkerID
+		for after := ""; ; {
+			page, next, err := workerPage(all, "", troubledFirst, after, limit)
+			require.NoError(t, err)
+			for _, w := range page {
+				ids = append(ids, w.ID)
+			}
+			if next == "" {
+				break
+			}
+			after, err = parseCursor(next)
+			require.NoError(t, err)
+		}
+		require.Equal(t, []messages.WorkerID{"a/go/9", "a/go/10", "b/go/1", "b/go/2", "b/go/3", "a/go/1", "a/go/2", "a/go/0", "b/go/0", "b/go/4"}, ids, limit)
+	}
+	h := New(Config{Backend: newBackend(t)})
+	require.Len(t, read[WorkerList](t, ask(t, h, "GET", "/api/v1/workers?order=troubled", ""), 200).Workers, 4)
+	refused(t, ask(t, h, "GET", "/api/v1/workers?order=up", ""), 400, messages.CodeInvalidRequest, "order must be id or troubled")
+	refused(t, ask(t, h, "GET", "/api/v1/workers?cursor="+cursor("n1/go/0"), ""), 400, messages.CodeInvalidRequest, "next_cursor")
+}
+
 func TestAWorkerAndItsHealth(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})

@@ -204,3 +204,10 @@ func exactly(names ...string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// atMost takes up to these arguments, each of which may be left out from the end.
+func atMost(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		return exactly(names[:min(len(args), len(names))]...)(cmd, args)
+	}
+}

@@ -186,7 +186,7 @@ func executionIDs(status string) offer {
 }
 
 func workerIDs(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
-	v, err := allWorkers(ctx, c, "", "", "")
+	v, err := allWorkers(ctx, c, "", "", "", "")
 	return named(v.Workers, func(x view.Worker) string { return string(x.ID) + "\t" + x.State }), err
 }
 

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +15,7 @@ import (
 
 // errors is the verb that groups what failed.
 func (x executions) errors() *cobra.Command {
-	given := map[string]*string{}
-	var since, until string
+	wants, by := newWanted(), ""
 	limit := 0
 	cmd := &cobra.Command{
 		Use: "errors", Short: "Show what failed, grouped by what it has in common", Args: exactly(),
@@ -28,26 +25,20 @@ func (x executions) errors() *cobra.Command {
 		Example: "  troupe errors --since 2h\n  troupe errors --by worker --pool python\n  troupe errors --action mypack.embed -o json",
 	}
 	f := cmd.Flags()
-	f.StringVar(&since, "since", "", "what failed at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
-	f.StringVar(&until, "until", "", "what failed before this time: a time or an age")
-	for name, help := range map[string]string{
-		"by": "what a group has in common: message, code, action or worker", "action": "only this action", "pool": "only this pool", "worker": "only this worker",
-		"session": "only this session", "error": "only this error code",
-	} {
-		given[name] = f.String(name, "", help)
-	}
+	wants.flags(f)
+	f.Lookup("since").Usage = "what failed at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)"
+	f.Lookup("until").Usage = "what failed before this time: a time or an age"
+	f.Lookup("status").Usage = "only these of failed, timed_out and abandoned"
+	f.StringVar(&by, "by", "", "what a group has in common: message, code, action or worker")
 	f.IntVarP(&limit, "limit", "n", 50, "how many groups, 1 to 200")
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+		query, _, err := wants.query(ctx, c)
 		if err != nil {
 			return err
 		}
-		query := url.Values{"limit": {strconv.Itoa(limit)}}
-		span.ask(query)
-		for name, value := range given {
-			if *value != "" {
-				query.Set(name, *value)
-			}
+		query.Set("limit", strconv.Itoa(limit))
+		if by != "" {
+			query.Set("by", by)
 		}
 		var v api.ErrorGroups
 		if err := c.Get(ctx, "/api/v1/errors?"+query.Encode(), &v); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,4 +20,30 @@ func TestErrorsAreShown(t *testing.T) {
 	require.Contains(t, r.out, "2 more groups: -n shows them\nlooked at 20000 executions, back to what was requested at 2026-01-02 ")
 	require.Contains(t, s.call(t, "errors", "-o", "json").out, `"searched_to"`)
 	require.Equal(t, "none\n", serve(t, map[string]string{"GET /api/v1/errors": `{"groups":[],"more":"end"}`}).call(t, "errors").out)
+}
+
+// The verb takes every filter that the console's page of errors has.
+func TestErrorsAreFiltered(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/errors": `{"groups":[],"more":"end"}`})
+	r := s.call(t, "errors", "--status", "failed,timed_out", "--label", "team=a", "--key", "k", "--id", "01a2", "--not-error", "boom", "--not-worker", "n1/go/1", "--not-label", "team=b")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, s.asked[len(s.asked)-1], "id_prefix=01a2&key=k&label=team%3Da&limit=50&not.error=boom&not.label=team%3Db&not.worker=n1%2Fgo%2F1&status=failed&status=timed_out")
+}
+
+func TestOneActionAndOneNodeAreShown(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{
+		"GET /api/v1/actions": `{"actions":[{"ref":"core.echo"},{"ref":"core.sleep"}]}`,
+		"GET /api/v1/nodes":   `{"nodes":[{"name":"n1","incarnation":"` + id1 + `"},{"name":"n2","incarnation":"` + id2 + `"}]}`,
+	})
+	for _, args := range [][]string{{"actions", "core.sleep"}, {"nodes", "n2"}, {"nodes", id2}} {
+		r := s.call(t, args...)
+		require.Equal(t, 0, r.code, r.err)
+		require.Equal(t, 2, strings.Count(r.out, "\n"), r.out)
+		require.Regexp(t, `core.sleep|n2`, r.out)
+	}
+	require.Contains(t, s.call(t, "actions", "core.nope").err, "there is no action \"core.nope\"")
+	require.Contains(t, s.call(t, "nodes", "n3").err, "there is no node \"n3\"")
+	require.Contains(t, s.call(t, "actions", "a", "b").err, "\"b\" is one argument too many")
 }

@@ -27,10 +27,10 @@ const pagesMax = 1000
 // errEndless is told of a server whose pages do not end.
 var errEndless = fmt.Errorf("the list has not ended after %d pages: narrow it down, and see that a Troupe node answers there", pagesMax)
 
-// allWorkers are the workers of all nodes, or of one; an empty pool, node or state means any.
-func allWorkers(ctx context.Context, c *client.Client, pool, node, state string) (api.WorkerList, error) {
+// allWorkers are the workers of all nodes, or of one; an empty pool, node or state means any, and an empty order that of the ids.
+func allWorkers(ctx context.Context, c *client.Client, pool, node, state, order string) (api.WorkerList, error) {
 	query := url.Values{"limit": {fmt.Sprint(workersMax)}}
-	for name, value := range map[string]string{"pool": pool, "node": node, "state": state} {
+	for name, value := range map[string]string{"pool": pool, "node": node, "state": state, "order": order} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -65,24 +65,27 @@ func (f fleet) warnUnreached(list []view.Unreached) {
 
 func (f fleet) workers() *cobra.Command {
 	var pool, node, state string
-	limit := 0
+	limit, troubled := 0, false
 	cmd := &cobra.Command{
 		Use: "workers [ID]", Short: "Show the workers, or one with its history",
 		Long: "Show the workers of all nodes, or one with its history. If a node does not answer, its workers are shown from the store,\n" +
 			"marked stale, with their age. GRADE includes the worker's health and its heartbeat: an unhealthy worker gets no work.",
-		Args: func(cmd *cobra.Command, args []string) error {
-			return exactly([]string{"ID"}[:min(len(args), 1)]...)(cmd, args)
-		},
+		Args: atMost("ID"),
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
 	cmd.Flags().StringVar(&node, "node", "", "only workers of this node, by name or incarnation")
 	cmd.Flags().StringVar(&state, "state", "", "only workers in this state")
+	cmd.Flags().BoolVar(&troubled, "troubled", false, "those in trouble first")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 200, "rows of the table; json has them all")
 	cmd.RunE = f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if len(args) == 1 {
 			return f.showWorker(ctx, c, args[0])
 		}
-		v, err := allWorkers(ctx, c, pool, node, state)
+		order := ""
+		if troubled {
+			order = "troubled"
+		}
+		v, err := allWorkers(ctx, c, pool, node, state, order)
 		if err != nil {
 			return err
 		}
@@ -256,13 +259,19 @@ func routerOf(r *view.Routing) string {
 
 func (f fleet) nodes() *cobra.Command {
 	return &cobra.Command{
-		Use: "nodes", Short: "Show the nodes", Args: exactly(),
-		Long: "Show the nodes. REACH says whether the node that you ask reaches each other node: reached, partitioned (it renews its lease in\n" +
+		Use: "nodes [NODE]", Short: "Show the nodes, or one", Args: atMost("NODE"),
+		Long: "Show the nodes, or one by its name or incarnation. REACH says whether the node that you ask reaches each other node: reached, partitioned (it renews its lease in\n" +
 			"the store and does not answer here), lost (neither), and others. WHY has the reason of a problem. docs/clustering.md lists them.",
-		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v api.NodeList
 			if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
 				return err
+			}
+			if len(args) == 1 {
+				v.Nodes = slices.DeleteFunc(v.Nodes, func(n view.Node) bool { return n.Name != args[0] && n.Incarnation.String() != args[0] })
+				if len(v.Nodes) == 0 {
+					return fmt.Errorf("there is no node %q; `troupe nodes` lists them", args[0])
+				}
 			}
 			now := c.Now()
 			rows := make([][]string, len(v.Nodes))
@@ -286,11 +295,17 @@ func (f fleet) nodes() *cobra.Command {
 
 func (f fleet) actions() *cobra.Command {
 	return &cobra.Command{
-		Use: "actions", Short: "Show the actions that the node serves", Args: exactly(),
-		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		Use: "actions [REF]", Short: "Show the actions that the node serves, or one", Args: atMost("REF"),
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v api.ActionList
 			if err := c.Get(ctx, "/api/v1/actions", &v); err != nil {
 				return err
+			}
+			if len(args) == 1 {
+				v.Actions = slices.DeleteFunc(v.Actions, func(a api.ActionView) bool { return a.Ref != args[0] })
+				if len(v.Actions) == 0 {
+					return fmt.Errorf("there is no action %q; `troupe actions` lists them", args[0])
+				}
 			}
 			rows := make([][]string, len(v.Actions))
 			for i, action := range v.Actions {

@@ -27,7 +27,7 @@ func (t *treeAsk) command() *cobra.Command {
 			if t.cluster && (t.node != "" || len(args) > 0) {
 				return usagef("troupe tree: --cluster shows every node; name one with --node NAME, or one of its actors with --node NAME ACTOR")
 			}
-			return exactly([]string{"ACTOR"}[:min(len(args), 1)]...)(cmd, args)
+			return atMost("ACTOR")(cmd, args)
 		},
 	}
 	cmd.Flags().IntVar(&t.most, "children", 16, "children shown of each actor, those with problems first; 0, and json: all")
