@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -29,6 +30,13 @@ func TestAListShowsWhatItsAddressSays(t *testing.T) {
 	p := open(t, n, "/console/executions?label=test%3Daddress")
 	p.until("two rows", func() bool { return p.count("tbody tr") == 2 })
 	p.looks("executions")
+	for _, width := range append([]int64{360}, between...) {
+		p.do(chromedp.EmulateViewport(width, 800))
+		p.until(fmt.Sprintf("at %d px the words of the status, and the whole action", width), func() bool {
+			return p.value(`["completed", "core.echo"].every((word) => [...document.querySelectorAll("tbody td")].some((e) => e.innerText.trim() === word && e.scrollWidth <= e.clientWidth))`) == "true"
+		})
+	}
+	p.do(chromedp.EmulateViewport(1280, 800))
 	p.contrasts("executions")
 	p.do(chromedp.SendKeys("#filter", "status:failed"+kb.Enter))
 	p.until("one row", func() bool { return p.count("tbody tr") == 1 })

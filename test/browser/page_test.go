@@ -199,6 +199,10 @@ var (
 	themes = []string{"light", "dark"}
 )
 
+// between are further widths in which each page must fit: at 1024 and 1001 px beside the rail, below under it, and on both sides of the
+// width at which lists have two lines a row.
+var between = []int64{1024, 1001, 901, 800, 765}
+
 // looks checks the page at every width and in every theme: nothing reaches beyond the screen, and axe finds nothing. At a zoom of 200 %
 // it fits too. With -screenshots it takes pictures.
 func (p *page) looks(name string) {
@@ -211,7 +215,13 @@ func (p *page) looks(name string) {
 			p.picture(fmt.Sprintf("%s-%d-%s", name, width, theme))
 		}
 	}
-	p.do(p.theme("light"), chromedp.EmulateViewport(1280/2, 800/2, chromedp.EmulateScale(2)))
+	p.do(p.theme("light"))
+	for _, width := range between {
+		p.do(chromedp.EmulateViewport(width, 800))
+		p.fits(fmt.Sprintf("%s at %d px", name, width))
+		p.picture(fmt.Sprintf("%s-%d", name, width))
+	}
+	p.do(chromedp.EmulateViewport(1280/2, 800/2, chromedp.EmulateScale(2)))
 	p.fits(name + " at a zoom of 200 %")
 	p.do(chromedp.EmulateViewport(1280, 800))
 }
@@ -225,11 +235,15 @@ func (p *page) contrasts(name string) {
 	p.do(chromedp.Evaluate("delete document.documentElement.dataset.theme", nil))
 }
 
-// fits waits until nothing reaches beyond the screen.
+// fits waits until nothing reaches beyond the screen, and no cell of a status or a duration is cut.
 func (p *page) fits(what string) {
 	p.t.Helper()
 	p.until(what+": it fits", func() bool { return p.value("document.documentElement.scrollWidth <= innerWidth") == "true" })
+	p.until(what+": no status is cut: "+p.value(cut), func() bool { return p.value(cut) == "" })
 }
+
+// cut is the text of the cells that show less than all of it.
+const cut = `[...document.querySelectorAll("td:has(.status), td.c-wait, td.c-run")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText).join(", ")`
 
 func (p *page) picture(name string) {
 	p.t.Helper()
@@ -239,5 +253,5 @@ func (p *page) picture(name string) {
 	var png []byte
 	p.do(chromedp.CaptureScreenshot(&png))
 	require.NoError(p.t, os.MkdirAll(*pictures, 0o755))
-	require.NoError(p.t, os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644))
+	require.NoError(p.t, os.WriteFile(filepath.Join(*pictures, strings.ReplaceAll(name, "/", "-")+".png"), png, 0o644))
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -40,6 +41,16 @@ func TestTheOverviewSaysWhatBrokeAndWhatToDo(t *testing.T) {
 	p.shows(".lost", "nothing")
 	p.looks("overview-broken")
 	p.contrasts("overview-broken")
+	for path, shows := range map[string]string{"pools": "nothing_of_that_name", "workers": "n1/sick.own/0", "history": "sick.own"} {
+		p.visit("/console/" + path)
+		p.shows("tbody", shows)
+		if path == "workers" {
+			p.until("the worker in trouble comes first", func() bool { return strings.HasPrefix(p.text("tbody tr:first-child"), "n1/sick.own/0") })
+		}
+		p.looks(path + "-broken")
+	}
+	p.visit("/console/")
+	p.shows(".finding", "sick.own")
 	p.do(chromedp.Click(".finding h3 a"))
 	p.shows("h1", "Workers")
 	require.Equal(t, "/console/workers?pool=sick.own", p.value("location.pathname + location.search"))
