@@ -68,7 +68,7 @@ func (s *executionRows) stretch(ctx context.Context, f *store.Filter) (w stretch
 
 // walked returns how many executions a walk has looked at, and the last one.
 func (s *executionRows) walked(ctx context.Context, f *store.Filter, stretch stretch, limit int) (n int, seq int64, at time.Time, err error) {
-	l := &listing{f: f, stretch: stretch}
+	l := &listing{f: f, stretch: stretch, columns: "seq"}
 	last := "min"
 	if f.Oldest {
 		last = "max"
@@ -85,9 +85,17 @@ type listing struct {
 	stretch stretch
 	sql     string
 	args    []any
-	size    int // greatest number of seqs to walk
+	size    int    // greatest number of seqs to walk
+	columns string // of a walk
 	within  string
 	tail    string // order and bound of a walk
+}
+
+// walkedColumns are the columns of a walk by each index. What the index's table has of a row beside the seq spares the outer part a look at
+// another table for each execution that does not match.
+var walkedColumns = map[store.Drive]string{
+	store.DriveAll: "seq, id", store.DriveKey: "seq, id", store.DriveAction: "seq, id", store.DriveLabel: "seq",
+	store.DriveID: "seq, id, error", store.DriveSession: "seq, id, error", store.DriveStatuses: "seq, id, error",
 }
 
 func (l *listing) arg(v any) string {
@@ -98,10 +106,14 @@ func (l *listing) arg(v any) string {
 // newListing makes the statement for the most selective filter. Its inner part walks one index over at most walkMax seqs, in order, so
 // that the outer part reads only as many of them as it needs for a page.
 func newListing(f *store.Filter, stretch stretch, limit, walkMax int) *listing {
-	l := &listing{f: f, stretch: stretch}
+	l := &listing{f: f, stretch: stretch, columns: walkedColumns[f.Drive(stretch.narrow)]}
+	id := "w.id"
+	if l.columns == "seq" {
+		id = "r.id"
+	}
 	walk := l.walk(limit, walkMax)
 	where := l.where()
-	l.sql = "SELECT " + listedAll + " FROM (" + walk + ") w JOIN request r ON r.seq = w.seq JOIN execution e ON e.id = r.id" +
+	l.sql = "SELECT " + listedAll + " FROM (" + walk + ") w JOIN request r ON r.seq = w.seq JOIN execution e ON e.id = " + id +
 		" LEFT JOIN outcome o ON o.seq = r.seq WHERE true" + where + " ORDER BY w.seq" + l.order() + " LIMIT " + l.arg(limit+1)
 	return l
 }
@@ -113,7 +125,7 @@ func (l *listing) order() string {
 	return " DESC"
 }
 
-// walk selects the seqs to look at, in the list's order.
+// walk selects the executions to look at, in the list's order.
 func (l *listing) walk(limit, walkMax int) string {
 	f := l.f
 	drive := f.Drive(l.stretch.narrow)
@@ -123,13 +135,13 @@ func (l *listing) walk(limit, walkMax int) string {
 	}
 	l.within = "seq < " + l.arg(l.stretch.below) + "::bigint AND seq > " + l.arg(l.stretch.above) + "::bigint"
 	l.tail = " ORDER BY seq" + l.order() + " LIMIT " + l.arg(l.size)
-	in := func(rows string) string { return "SELECT seq FROM " + rows + " AND " + l.within + l.tail }
+	in := func(rows string) string { return "SELECT " + l.columns + " FROM " + rows + " AND " + l.within + l.tail }
 	switch drive {
 	case store.DriveKey:
 		return in("request WHERE idempotency_key = " + l.arg(encodeText(f.Key)))
 	case store.DriveID:
 		first, last, _ := f.IDRange()
-		return in("(SELECT seq FROM execution WHERE id >= " + l.arg(uuidOf(first)) + " AND id <= " + l.arg(uuidOf(last)) + " LIMIT " + l.arg(walkMax) + ") x WHERE true")
+		return in("(SELECT " + l.columns + " FROM execution WHERE id >= " + l.arg(uuidOf(first)) + " AND id <= " + l.arg(uuidOf(last)) + " LIMIT " + l.arg(walkMax) + ") x WHERE true")
 	case store.DriveLabel:
 		return in("execution_label WHERE key = " + l.arg(encodeText(f.Labels[0][0])) + " AND value = " + l.arg(encodeText(f.Labels[0][1])))
 	case store.DriveSession:
@@ -157,21 +169,21 @@ func (l *listing) statuses() string {
 	for _, st := range walked {
 		switch {
 		case st.Terminal():
-			parts = append(parts, "(SELECT seq FROM execution WHERE unusual = "+l.arg(int16(st))+" AND "+l.within+l.tail+")")
+			parts = append(parts, "(SELECT "+l.columns+" FROM execution WHERE unusual = "+l.arg(int16(st))+" AND "+l.within+l.tail+")")
 		case st >= messages.Scheduled:
 			active = true
 		case st == messages.Requested:
-			parts = append(parts, "(SELECT w.seq FROM ("+ranks+") k CROSS JOIN LATERAL (SELECT seq FROM execution e WHERE e.pool = k.pool AND e.rank = k.rank AND "+
+			parts = append(parts, "(SELECT w.* FROM ("+ranks+") k CROSS JOIN LATERAL (SELECT "+l.columns+" FROM execution e WHERE e.pool = k.pool AND e.rank = k.rank AND "+
 				l.within+l.tail+") w)")
 		}
 	}
 	if active {
-		parts = append(parts, "(SELECT seq FROM execution WHERE on_worker IS NOT NULL"+ofPool+" AND status = ANY("+l.arg(numbers(walked))+") AND "+l.within+l.tail+")")
+		parts = append(parts, "(SELECT "+l.columns+" FROM execution WHERE on_worker IS NOT NULL"+ofPool+" AND status = ANY("+l.arg(numbers(walked))+") AND "+l.within+l.tail+")")
 	}
 	if len(parts) == 0 {
-		return "SELECT seq FROM (SELECT 0::bigint AS seq) x WHERE false AND " + l.within + l.tail
+		return "SELECT " + l.columns + " FROM execution WHERE false AND " + l.within + l.tail
 	}
-	return "SELECT seq FROM (" + strings.Join(parts, " UNION ALL ") + ") u" + l.tail
+	return "SELECT " + l.columns + " FROM (" + strings.Join(parts, " UNION ALL ") + ") u" + l.tail
 }
 
 // ranksSQL lists the pools and ranks with waiting executions, one step of the index each; with "AND pool = " those of
@@ -254,9 +266,13 @@ func (l *listing) labelled(label [2]string) string {
 	return "EXISTS (SELECT FROM execution_label n WHERE n.key = " + l.arg(encodeText(label[0])) + " AND n.value = " + l.arg(encodeText(label[1])) + " AND n.seq = w.seq)"
 }
 
+// failed compares the beginning of the error, which only a long one has in another table.
 func (l *listing) failed(code messages.Code) string {
-	begins := store.ErrorBegins(code)
-	return fmt.Sprintf("(substr(coalesce(e.error, o.error), 1, %d) = %s::bytea)", len(begins), l.arg(begins))
+	begins, of := store.ErrorBegins(code), "e"
+	if strings.HasSuffix(l.columns, ", error") {
+		of = "w"
+	}
+	return fmt.Sprintf("(substr(coalesce(%s.error, (SELECT long.error FROM outcome long WHERE long.seq = w.seq)), 1, %d) = %s::bytea)", of, len(begins), l.arg(begins))
 }
 
 func numbers(statuses []messages.Status) []int16 {
