@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"modernc.org/libc"
 	lib "modernc.org/sqlite/lib"
 )
 
@@ -131,4 +132,24 @@ func Repeat(t testing.TB, s *Store, n int) {
 		w.seq += int64(n)
 		return nil
 	}))
+}
+
+// Misses returns how many pages the reading connections have read from the file since the last call.
+func Misses(t *testing.T, s *Store) int {
+	var held []*conn
+	for range s.cfg.Readers {
+		c, ok := s.takeReader()
+		require.True(t, ok)
+		held = append(held, c)
+	}
+	misses := 0
+	for _, c := range held {
+		out, err := c.allocate(8)
+		require.NoError(t, err)
+		require.NoError(t, c.check(lib.Xsqlite3_db_status(c.tls, c.db, lib.SQLITE_DBSTATUS_CACHE_MISS, out, out+4, 1)))
+		misses += int(number32(out))
+		libc.Xfree(c.tls, out)
+		s.readers <- c
+	}
+	return misses
 }

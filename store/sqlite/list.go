@@ -221,19 +221,42 @@ func (l *listing) waiting(c *conn, take func(from string, args ...any) error) er
 	}
 }
 
-// check reads those of the executions that match, up to one more than a page has.
-func (l *listing) check(c *conn, seqs []int64, where string, args []any) ([]messages.Execution, error) {
-	order := " DESC"
-	if l.f.Oldest {
-		order = ""
+// check reads those of the executions that match, up to one more than a page has. It finds them by the tables that the filters are about:
+// most executions that a long walk looks at do not match, and each table costs a look for each of them.
+func (l *listing) check(c *conn, seqs []int64, where string, args []any) (out []messages.Execution, err error) {
+	if where != "" {
+		from := "SELECT e.seq FROM execution e"
+		if strings.Contains(where, " r.") {
+			from += " JOIN request r ON r.seq = e.seq"
+		}
+		in, all := l.among(seqs, args)
+		seqs = nil
+		if err = c.query(from+" WHERE e.seq IN "+in+where+l.first(), func(row row) error {
+			seqs = append(seqs, row.integer(0))
+			return nil
+		}, all...); err != nil || len(seqs) == 0 {
+			return nil, err
+		}
 	}
-	// Few lengths need few prepared statements.
-	all := make([]any, 1<<bits.Len(uint(len(seqs)-1)), 1<<bits.Len(uint(len(seqs)-1))+len(args)+1)
+	in, all := l.among(seqs, nil)
+	return readMany(c, listed+" WHERE e.seq IN "+in+l.first(), all...)
+}
+
+// first is the end of a statement over seqs, and has the last argument of among.
+func (l *listing) first() string {
+	if l.f.Oldest {
+		return " ORDER BY e.seq LIMIT ?"
+	}
+	return " ORDER BY e.seq DESC LIMIT ?"
+}
+
+// among is a set of seqs, and the arguments of a statement with that set first. Few lengths need few prepared statements.
+func (l *listing) among(seqs []int64, args []any) (in string, all []any) {
+	all = make([]any, 1<<bits.Len(uint(len(seqs)-1)), 1<<bits.Len(uint(len(seqs)-1))+len(args)+1)
 	for i, seq := range seqs {
 		all[i] = seq
 	}
-	all = append(append(all, args...), int64(l.limit)+1)
-	return readMany(c, listed+" WHERE e.seq IN (?"+strings.Repeat(", ?", len(all)-len(args)-2)+")"+where+" ORDER BY e.seq"+order+" LIMIT ?", all...)
+	return "(?" + strings.Repeat(", ?", len(all)-1) + ")", append(append(all, args...), int64(l.limit)+1)
 }
 
 // where checks all filters on each row.
@@ -277,10 +300,12 @@ func (l *listing) where() (sql string, args []any) {
 }
 
 const (
-	labelled   = "EXISTS (SELECT 1 FROM execution_label n WHERE n.key = ? AND n.value = ? AND n.seq = e.seq)"
-	failedWith = "substr(coalesce(e.error, o.error), 1, ?) IS ?"
+	labelled = "EXISTS (SELECT 1 FROM execution_label n WHERE n.key = ? AND n.value = ? AND n.seq = e.seq)"
+	// storedError is read from another table only where it is long.
+	storedError = "coalesce(e.error, (SELECT o.error FROM outcome o WHERE o.seq = e.seq))"
+	failedWith  = "substr(" + storedError + ", 1, ?) IS ?"
 	// lower changes ASCII letters only.
-	failedHolding = "instr(lower(CAST(substr(coalesce(e.error, o.error), 1, ?) AS TEXT)), lower(CAST(? AS TEXT))) > 0"
+	failedHolding = "instr(lower(CAST(substr(" + storedError + ", 1, ?) AS TEXT)), lower(CAST(? AS TEXT))) > 0"
 )
 
 // not checks what a list does not have.
