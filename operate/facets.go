@@ -13,22 +13,23 @@ import (
 
 // Bounds of counting values.
 const (
-	facetsFew  = 2000                   // executions of a list that are counted before the counts by minute are read
-	facetsTime = 300 * time.Millisecond // of counting a list
-	listPage   = 1000                   // executions of a page
-	facetsRows = 100_000                // counts by minute that are read for one answer
+	facetsFew     = 2000                  // executions of a list that are counted before the counts by minute are read
+	facetsFewTime = 2 * time.Second       // of counting these
+	facetsTime    = 80 * time.Millisecond // of counting a list, but for the last page
+	listPage      = 500                   // executions of a page
+	facetsRows    = 100_000               // counts by minute that are read for one answer
 )
 
 // Facets counts how many executions of a filter have each value of some fields. A short list is counted whole. Of a longer one the
-// counts by minute tell where they have all that is asked for; else the list is counted as far as one page of a list may look, or for a
-// third of a second. The page has no executions, and says how far it came.
+// counts by minute tell where they have all that is asked for; else the list is counted as far as one page of a list may look, or for
+// facetsTime. The page has no executions, and says how far it came.
 func (q *executions) Facets(ctx context.Context, f store.Filter, fields []facets.Field) (*facets.Counts, store.Page, error) {
 	minutely := byMinutes(&f, fields)
-	most := store.ListWalk
-	if minutely {
-		most = facetsFew
+	most, within := store.ListWalk, facetsTime
+	if minutely { // their number bounds the work, so that the answer does not depend on the machine's other load
+		most, within = facetsFew, facetsFewTime
 	}
-	counts, reached, err := q.countList(ctx, f, fields, most)
+	counts, reached, err := q.countList(ctx, f, fields, most, within)
 	if err != nil || !minutely || reached.More == store.MoreEnd {
 		return counts, reached, err
 	}
@@ -36,14 +37,14 @@ func (q *executions) Facets(ctx context.Context, f store.Filter, fields []facets
 	if err != nil || whole {
 		return minutes, store.Page{More: store.MoreEnd}, err
 	}
-	return q.countList(ctx, f, fields, store.ListWalk)
+	return q.countList(ctx, f, fields, store.ListWalk, facetsTime)
 }
 
-// countList counts the executions of a list, until it has looked at so many of them, at one page at least.
-func (q *executions) countList(ctx context.Context, f store.Filter, fields []facets.Field, most int) (*facets.Counts, store.Page, error) {
+// countList counts the executions of a list, until it has looked at so many of them or for so long, at one page at least.
+func (q *executions) countList(ctx context.Context, f store.Filter, fields []facets.Field, most int, within time.Duration) (*facets.Counts, store.Page, error) {
 	f.Limit = listPage
 	counts := facets.New(facets.List, fields)
-	reached, err := walk(ctx, q.cfg.Store, f, most, time.Now().Add(facetsTime), counts.Add)
+	reached, err := walk(ctx, q.cfg.Store, f, most, time.Now().Add(within), counts.Add)
 	return counts, reached, err
 }
 

@@ -89,7 +89,7 @@ func TestALongListIsCountedByMinutes(t *testing.T) {
 	require.EqualValues(t, 7_000, counts.All)
 	require.Equal(t, []facets.Count{{Value: "core.echo@1", N: 7_000}}, values["version"])
 
-	counts, reached, err = a.countList(t.Context(), f, []facets.Field{facets.Status}, listPage)
+	counts, reached, err = a.countList(t.Context(), f, []facets.Field{facets.Status}, listPage, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, store.MoreUnsearched, reached.More)
 	require.Equal(t, listPage, reached.Searched.Walked)

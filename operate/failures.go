@@ -10,13 +10,13 @@ import (
 
 // Bounds of a walk over failures.
 const (
-	failuresTime = time.Second    // of one
-	failuresPage = 1000           // executions of one page
-	failuresLife = 24 * time.Hour // how long before a failure its execution may have been requested
+	failuresTime = 80 * time.Millisecond // of one, but for the last page
+	failuresPage = 500                   // executions of one page
+	failuresLife = 24 * time.Hour        // how long before a failure its execution may have been requested
 )
 
 // Failures groups the executions of a filter that failed in its time. From and To are times of the end: it looks at what was requested
-// up to a day before, the newest first, until it has looked at as many as one page of a list may, or for a second. The page has no
+// up to a day before, the newest first, until it has looked at as many as one page of a list may, or for failuresTime. The page has no
 // executions, and says how far it came.
 func (q *executions) Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error) {
 	return q.groupFailures(ctx, f, by, failuresTime)
