@@ -138,7 +138,8 @@ func (l *listing) walk(limit, walkMax int) string {
 	in := func(rows string) string { return "SELECT " + l.columns + " FROM " + rows + " AND " + l.within + l.tail }
 	switch drive {
 	case store.DriveKey:
-		return in("request WHERE idempotency_key = " + l.arg(encodeText(f.Key)))
+		// The bound within keeps the server from walking all requests in order until it finds the key.
+		return in("(SELECT " + l.columns + " FROM request WHERE idempotency_key = " + l.arg(encodeText(f.Key)) + " LIMIT " + l.arg(walkMax) + ") x WHERE true")
 	case store.DriveID:
 		first, last, _ := f.IDRange()
 		return in("(SELECT " + l.columns + " FROM execution WHERE id >= " + l.arg(uuidOf(first)) + " AND id <= " + l.arg(uuidOf(last)) + " LIMIT " + l.arg(walkMax) + ") x WHERE true")

@@ -311,6 +311,7 @@ func listsOfTheConsole(l *large) {
 	l.execute(`UPDATE execution SET status = 7, unusual = 7, error = '{"code":"boom","message":"x"}', session = 's' || seq % 1000, worker_id = 'n/ends/' || seq % 64
  WHERE seq % 20 = 0`)
 	l.execute("INSERT INTO execution_label (key, value, seq) SELECT 'team', 'team' || seq % 100, seq FROM execution WHERE seq % 10 = 0")
+	l.execute("UPDATE request SET idempotency_key = 'k' || seq % 3, created_by = seq")
 	l.execute("ANALYZE")
 	failed := []messages.Status{messages.Failed, messages.TimedOut, messages.Abandoned}
 	since := time.Now().Add(-2 * time.Hour)
@@ -331,6 +332,16 @@ func listsOfTheConsole(l *large) {
 			require.LessOrEqual(l.t, page.Searched.Walked, store.ListWalk, name)
 		})
 	}
+	all, err := l.Plans(l.t.Context())
+	require.NoError(l.t, err)
+	keyed := 0
+	for statement, plan := range all {
+		if strings.Contains(statement, "WHERE idempotency_key = ") && strings.Contains(statement, "LEFT JOIN outcome") {
+			keyed++
+			require.Contains(l.t, plan, "using request_owned_key on request  (", statement)
+		}
+	}
+	require.Equal(l.t, 1, keyed)
 	l.took("a count", func() {
 		counted, err := l.CountRequested(l.t.Context(), store.CountQuery{From: since, To: time.Now().Add(time.Minute), Most: store.ListWalk})
 		require.NoError(l.t, err)
