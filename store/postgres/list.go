@@ -220,7 +220,7 @@ func (l *listing) where() string {
 	if f.Text != "" {
 		holds := func(bytes string) string { return "lower(encode(" + bytes + ", 'escape'))" }
 		b.WriteString(" AND position(" + holds(l.arg(store.ErrorHolds(f.Text))+"::bytea") + " IN " +
-			holds("substr(coalesce(e.error, o.error), 1, "+l.arg(store.ErrorSearched)+")") + ") > 0")
+			holds("substr("+l.storedError()+", 1, "+l.arg(store.ErrorSearched)+")") + ") > 0")
 	}
 	if f.IDPrefix != "" {
 		first, last, _ := f.IDRange()
@@ -267,13 +267,18 @@ func (l *listing) labelled(label [2]string) string {
 	return "EXISTS (SELECT FROM execution_label n WHERE n.key = " + l.arg(encodeText(label[0])) + " AND n.value = " + l.arg(encodeText(label[1])) + " AND n.seq = w.seq)"
 }
 
-// failed compares the beginning of the error, which only a long one has in another table.
 func (l *listing) failed(code messages.Code) string {
-	begins, of := store.ErrorBegins(code), "e"
+	begins := store.ErrorBegins(code)
+	return fmt.Sprintf("(substr(%s, 1, %d) = %s::bytea)", l.storedError(), len(begins), l.arg(begins))
+}
+
+// storedError is the error of an execution, which is read from another table only where it is long.
+func (l *listing) storedError() string {
+	of := "e"
 	if strings.HasSuffix(l.columns, ", error") {
 		of = "w"
 	}
-	return fmt.Sprintf("(substr(coalesce(%s.error, (SELECT long.error FROM outcome long WHERE long.seq = w.seq)), 1, %d) = %s::bytea)", of, len(begins), l.arg(begins))
+	return "coalesce(" + of + ".error, (SELECT long.error FROM outcome long WHERE long.seq = w.seq))"
 }
 
 func numbers(statuses []messages.Status) []int16 {
