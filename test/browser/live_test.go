@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	cdp "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -122,6 +123,92 @@ func TestTenTabsShareOneStream(t *testing.T) {
 		p.shows("main", "core.noop")
 		p.shows("main", "Timeline")
 	}
+}
+
+// output is how often a page has asked for an execution's output by a request of its own.
+const output = `performance.getEntriesByType('resource').filter((e) => e.name.includes('/output')).length`
+
+// Ten tabs that each follow the output of another execution share one stream too, so that all ten go on over HTTP/1.1, and a request beside
+// them is answered. None has a connection of its own. What each shows is what the run wrote, once and in its order.
+func TestTenTabsFollowTenExecutions(t *testing.T) {
+	n := start(t, "--config", configured(t, "pool: {python: 10}\nconsole: {payloads: show}\n"))
+	numbers := func(tab int) string {
+		var words []string
+		for word := range 400 {
+			words = append(words, fmt.Sprintf("w%d-%d", tab, word))
+		}
+		return strings.Join(words, " ")
+	}
+	var tabs []*page
+	var runs []execution
+	for i := range 10 {
+		e := submit(t, n, "demo.stream", map[string]any{"text": numbers(i), "seconds": 0.3}, nil)
+		p := open(t, n, "/console/settings")
+		p.do(emulation.SetFocusEmulationEnabled(true)) // each is visible, as in a window of its own
+		p.visit("/console/executions/" + e.ID)
+		tabs, runs = append(tabs, p), append(runs, e)
+	}
+	written := func(p *page) []string { return strings.Fields(p.text(".output .stdout")) }
+	var before []int
+	for i, p := range tabs {
+		p.shows(".output", fmt.Sprintf("w%d-0", i))
+		require.Equal(t, "visible", p.value("document.visibilityState"))
+		before = append(before, len(written(p)))
+	}
+	for i, p := range tabs {
+		p.until("each goes on", func() bool { return len(written(p)) > before[i]+3 })
+		p.shows(".head", "running")
+		require.Equal(t, "0", p.value(output), "it has no connection of its own")
+		require.Equal(t, "http/1.1", p.value(`performance.getEntriesByType('navigation')[0].nextHopProtocol`))
+	}
+	require.Equal(t, "1", metric(t, n, "troupe_streams"))
+	for i, p := range tabs {
+		seen := written(p)
+		require.Equal(t, strings.Fields(numbers(i))[:len(seen)], seen, "nothing is lost or repeated, whenever other tabs came")
+		require.NotContains(t, p.text("main"), "Only a part of it is kept")
+	}
+	for i, p := range tabs {
+		ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/"+runs[i].ID+"/cancel", nil)
+		p.shows(".head", "cancelled")
+		p.until("what is stored", func() bool { return p.value(output) == "1" })
+		p.shows(".output", fmt.Sprintf("w%d-%d", i, before[i]))
+	}
+	p := tabs[0]
+	p.visit("/console/executions")
+	p.until("all rows", func() bool { return p.count("tbody tr") == 10 })
+}
+
+// A second tab of the same execution, and one that comes back to it, have all that it wrote.
+func TestTwoTabsFollowOneExecution(t *testing.T) {
+	n := start(t, "--config", configured(t, "console: {payloads: show}\n"))
+	var words []string
+	for i := range 400 {
+		words = append(words, fmt.Sprintf("w-%d", i))
+	}
+	e := submit(t, n, "demo.stream", map[string]any{"text": strings.Join(words, " "), "seconds": 0.2}, nil)
+	all := func(p *page) {
+		t.Helper()
+		p.front()
+		before := len(strings.Fields(p.text(".output .stdout")))
+		p.until("it goes on", func() bool { return len(strings.Fields(p.text(".output .stdout"))) > before+2 })
+		seen := strings.Fields(p.text(".output .stdout"))
+		require.Equal(t, words[:len(seen)], seen)
+		require.Equal(t, "0", p.value(output))
+	}
+	one := open(t, n, "/console/executions/"+e.ID)
+	all(one)
+	two := open(t, n, "/console/executions/"+e.ID)
+	all(two)
+	all(one)
+	two.front() // one behind another draws nothing
+	two.do(chromedp.Evaluate("document.querySelector('nav a[href=pools]').click()", nil))
+	two.shows("h1", "Pools")
+	two.do(chromedp.Evaluate("history.back()", nil))
+	two.shows(".output", "w-0")
+	all(two)
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/"+e.ID+"/cancel", nil)
+	one.front()
+	one.shows(".head", "cancelled")
 }
 
 // Without shared workers a tab has a stream of its own, and leaves it some time after it is hidden.

@@ -205,3 +205,78 @@ test('more topics than a stream may have are not followed', async () => {
   expect(node.now.topics.split(',')).toHaveLength(32)
   expect(page).toHaveBeenCalledWith(expect.objectContaining({ topic: 'list:pool=32', wrong: expect.objectContaining({ status: 429 }) }))
 })
+
+const say = (data: object) => `event: execution\ndata: ${JSON.stringify({ topic: 'execution:a', log: 'i-1', ...data })}\n\n`
+const line = (message: string) => ({ kind: 'log', message })
+const heard = (page: ReturnType<typeof vi.fn>) => page.mock.calls.map(([told]) => told as Told).filter((t) => t.kind === 'said').map((t) => t.heard)
+
+test('what an execution says goes on where it was, also beside other topics', async () => {
+  const page = vi.fn()
+  follower.hear(page, { topics: ['execution:a'] })
+  await pass(50)
+  node.now.send(hello + say({ n: 2, said: [line('1'), line('2')] }) + say({ n: 5, after: 2, lost: 2, said: [line('5')] }))
+  await pass(0)
+  expect(heard(page)).toEqual([{ anew: true, lost: 0, said: [line('1'), line('2')] }, { anew: false, lost: 2, said: [line('5')] }])
+  follower.hear(page, { topics: ['execution:a', 'nodes'] })
+  await pass(50)
+  expect(node.now.topics).toBe('execution:a@i-1.5,nodes')
+  node.now.send(hello + say({ n: 6, after: 5, said: [line('6')] }))
+  await pass(0)
+  expect(heard(page).at(-1)).toEqual({ anew: false, lost: 0, said: [line('6')] })
+  node.now.end()
+  await pass(1000)
+  expect(node.now.topics).toBe('execution:a@i-1.6,nodes')
+})
+
+test('a page that comes later has all of what an execution said', async () => {
+  const one = vi.fn(), two = vi.fn()
+  follower.hear(one, { topics: ['execution:a'] })
+  await pass(50)
+  node.now.send(hello + say({ n: 1, said: [line('1')] }))
+  await pass(0)
+  follower.hear(two, { topics: ['execution:a'] })
+  await pass(50)
+  expect(node.asked.map((a) => a.topics)).toEqual(['execution:a', 'execution:a'])
+  expect(node.asked[0]!.stopped).toBe(true)
+  node.now.send(hello + say({ n: 1, said: [line('1')] }))
+  await pass(0)
+  expect(heard(two)).toEqual([{ anew: true, lost: 0, said: [line('1')] }])
+  expect(heard(one)).toHaveLength(2)
+})
+
+test('a page that leaves and comes back at once has all of what an execution said', async () => {
+  const page = vi.fn()
+  follower.hear(page, { topics: ['execution:a'] })
+  await pass(50)
+  node.now.send(hello + say({ n: 1, said: [line('1')] }))
+  await pass(0)
+  follower.hear(page, { topics: [] })
+  follower.hear(page, { topics: ['execution:a'] })
+  await pass(50)
+  expect(node.asked.map((a) => a.topics)).toEqual(['execution:a', 'execution:a'])
+})
+
+test.each([
+  ['that does not follow', say({ n: 9, after: 7, said: [] })],
+  ['of another log', say({ log: 'i-2', n: 2, after: 1, said: [] })],
+  ['after a reset', 'id:\nevent: reset\ndata: {"why":"slow","retry_after_ms":0}\n\n' + say({ n: 2, after: 1, said: [] })],
+])('something said %s has all asked anew', async (_, wrong) => {
+  follower.hear(vi.fn(), { topics: ['execution:a'] })
+  await pass(50)
+  node.now.send(hello + say({ n: 1, said: [line('1')] }) + wrong)
+  await pass(1000)
+  expect(node.asked.map((a) => a.topics)).toEqual(['execution:a', 'execution:a'])
+})
+
+test('an execution that cannot be followed is told of', async () => {
+  const page = vi.fn()
+  follower.hear(page, { topics: ['execution:a'] })
+  await pass(50)
+  node.now.send(hello + say({ n: 1, said: [line('1')] }) + say({ problem: { code: 'store_unavailable', message: 'away' } }))
+  await pass(0)
+  expect(page).toHaveBeenLastCalledWith(expect.objectContaining({ wrong: { status: 503, code: 'store_unavailable', message: 'away' } }))
+  node.refuses = new Response('{"error":{"code":"invalid_topic","message":"no","details":{"topic":"execution:a@i-1.1"}}}', { status: 422 })
+  node.now.end()
+  await pass(1000)
+  expect(page).toHaveBeenLastCalledWith(expect.objectContaining({ topic: 'execution:a', wrong: expect.objectContaining({ status: 422 }) }))
+})

@@ -1,8 +1,9 @@
 // Holds one live stream for all pages that want something of it. It runs in a shared worker, or in the page itself.
+import type { Live } from '../api/types'
 import { Answer, type Change } from './answer'
 import { backOff } from './backoff'
 import { Events } from './sse'
-import { streamOf, topicsMax } from './topics'
+import { flowsMax, isFlow, streamOf, taken, topicsMax } from './topics'
 
 /** How the stream stands. Times are this browser's. */
 export interface Standing {
@@ -20,9 +21,13 @@ export interface Standing {
 
 export interface Wrong { status: number; code: string; message: string; topic?: string | undefined }
 
+/** What was said of a topic. Anew: forget all before. Lost: so many entries before these are missing. */
+export interface Heard { anew: boolean; lost: number; said: Live[] }
+
 /** What a page is told: of one topic, or how the stream stands. A topic without doc has not changed. */
 export type Told =
   | { kind: 'topic'; topic: string; at: number; doc?: unknown; wrong?: Wrong }
+  | { kind: 'said'; topic: string; heard: Heard }
   | { kind: 'standing'; standing: Standing }
 
 /** What a page says: all that it wants, or that it leaves. */
@@ -36,6 +41,8 @@ export interface World {
 
 type Tell = (told: Told) => void
 
+interface Saying extends Change { log?: string; said?: Live[]; lost?: number }
+
 interface Followed { answer: Answer; whole: boolean; at: number; wrong: Wrong | undefined }
 
 /** A page that was silent for so long is gone. It speaks every ten seconds, and in the background every minute. */
@@ -48,6 +55,8 @@ export class Follower {
   standing: Standing = { state: 'idle', since: 0, again: 0, refused: false, build: '', message: '' }
   private pages = new Map<Tell, { topics: Set<string>; heard: number }>()
   private followed = new Map<string, Followed>()
+  /** How much of what is said has been told, by topic. */
+  private places = new Map<string, { log: string; n: number }>()
   private bad = new Map<string, Wrong>()
   private stop: AbortController | undefined
   private open: string[] = []
@@ -85,17 +94,24 @@ export class Follower {
   }
 
   private give(page: Tell, topic: string): void {
+    if (isFlow(topic)) this.anew(topic)
     const f = this.followed.get(topic)
-    const crowded = { status: 429, code: 'too_many_requests', message: `a stream has up to ${topicsMax} topics` }
+    const crowded = { status: 429, code: 'too_many_requests', message: `a stream has up to ${topicsMax} topics, and ${flowsMax} executions` }
     const wrong = this.bad.get(topic) ?? f?.wrong ?? (this.wanted().includes(topic) ? undefined : crowded)
     if (f?.whole) page({ kind: 'topic', topic, at: f.at, doc: f.answer.document() })
     if (wrong) page({ kind: 'topic', topic, at: f?.at ?? 0, wrong })
   }
 
+  /** Has all that a topic said told again. It is not kept here, so a page that comes later has the stream opened anew. */
+  private anew(topic: string): void {
+    this.places.delete(topic)
+    if (this.open.includes(topic)) this.shut()
+  }
+
   private wanted(): string[] {
     const all = new Set<string>()
     for (const { topics } of this.pages.values()) for (const topic of topics) if (!this.bad.has(topic)) all.add(topic)
-    return [...all].sort().slice(0, topicsMax)
+    return taken([...all])
   }
 
   private soon(wait: number): void {
@@ -115,7 +131,7 @@ export class Follower {
     if (this.stop && same(wanted, this.open)) return
     const again = same(wanted, this.before)
     this.shut()
-    for (const topic of [...this.followed.keys()]) if (!wanted.includes(topic)) this.followed.delete(topic)
+    for (const kept of [this.followed, this.places]) for (const topic of [...kept.keys()]) if (!wanted.includes(topic)) kept.delete(topic)
     for (const topic of [...this.bad.keys()]) if (![...this.pages.values()].some((p) => p.topics.has(topic))) this.bad.delete(topic)
     if (wanted.length === 0) {
       this.before = []
@@ -138,7 +154,8 @@ export class Follower {
     this.retry = 0
     try {
       alive()
-      const answer = await this.world.open(streamOf(topics), this.last, stop.signal)
+      const placeOf = (topic: string) => { const p = this.places.get(topic); return p && `${p.log}.${p.n}` }
+      const answer = await this.world.open(streamOf(topics, placeOf), this.last, stop.signal)
       if (!answer.ok) {
         this.retry = 1000 * Number(answer.headers.get('Retry-After') ?? 0)
         wrong = await problemOf(answer)
@@ -166,6 +183,7 @@ export class Follower {
   private take(kind: string, data: string, id: string | undefined): void {
     if (kind === 'reset') {
       this.retry = (JSON.parse(data) as { retry_after_ms: number }).retry_after_ms
+      this.places.clear()
     } else if (kind === 'notice') {
       this.failures = 0
       this.stand({ state: 'live', since: 0, again: 0, refused: false, build: (JSON.parse(data) as { build: string }).build, message: '' })
@@ -186,8 +204,21 @@ export class Follower {
     }
   }
 
+  private said(saying: Saying): void {
+    const { topic, log = '', n = 0, after = 0, said = [], lost = 0, problem } = saying
+    if (problem) return this.tell(topic, { kind: 'topic', topic, at: 0, wrong: { status: 503, ...problem } })
+    const place = this.places.get(topic)
+    if (after && (place?.log !== log || place.n !== after)) {
+      this.places.delete(topic)
+      throw new Error('what was said does not follow what is here')
+    }
+    this.places.set(topic, { log, n })
+    this.tell(topic, { kind: 'said', topic, heard: { anew: !after, lost, said } })
+  }
+
   private change(change: Change): void {
     const { topic } = change
+    if (isFlow(topic)) return this.said(change)
     let f = this.followed.get(topic)
     if (!f) this.followed.set(topic, (f = { answer: new Answer(), whole: false, at: 0, wrong: undefined }))
     if (change.problem) {
@@ -203,7 +234,8 @@ export class Follower {
   }
 
   private ended(wrong: Wrong): void {
-    const bad = wrong.status === 422 ? wrong.topic : undefined
+    const named = wrong.status === 422 ? wrong.topic : undefined
+    const bad = named && isFlow(named) ? named.split('@')[0] : named // without its place
     if (bad !== undefined && this.before.includes(bad)) {
       this.bad.set(bad, wrong)
       this.tell(bad, { kind: 'topic', topic: bad, at: 0, wrong })

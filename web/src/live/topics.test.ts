@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { backOff } from './backoff'
-import { streamOf, topicOf } from './topics'
+import { streamOf, taken, topicOf } from './topics'
 
 test.each([
   ['api/v1/overview', 'counters'],
@@ -27,4 +27,18 @@ test('a stream of topics', () => {
 
 test.each([[1, 0, 750], [1, 1, 1000], [2, 1, 2000], [5, 1, 16_000], [6, 1, 30_000], [99, 1, 30_000], [99, 0, 22_500]])('after %i failures', (failures, random, want) => {
   expect(backOff(failures, random)).toBe(want)
+})
+
+test('what an execution says goes on at its place', () => {
+  const placeOf = (topic: string) => (topic === 'execution:a' ? 'i-1.12' : undefined)
+  expect(streamOf(['execution:a', 'execution:b', 'nodes'], placeOf)).toBe('api/v1/stream?topics=execution%3Aa%40i-1.12%2Cexecution%3Ab%2Cnodes')
+})
+
+const named = (kind: string, n: number) => Array.from({ length: n }, (_, i) => `${kind}:${String(i).padStart(2, '0')}`)
+test.each([
+  ['few', named('rows', 3), named('rows', 3)],
+  ['as many executions as a stream takes', named('execution', 17), named('execution', 16)],
+  ['others beside them', [...named('rows', 40), ...named('execution', 20)], [...named('execution', 16), ...named('rows', 16)]],
+])('taken: %s', (_, wanted, want) => {
+  expect(taken(wanted)).toEqual(want)
 })

@@ -20,7 +20,20 @@ export function topicOf(path: string): string | undefined {
 /** How many topics one stream may have. */
 export const topicsMax = 32
 
-/** The path of a stream of topics. */
-export function streamOf(topics: readonly string[]): string {
-  return `api/v1/stream?topics=${encodeURIComponent(topics.join(','))}`
+/** How many executions one stream may follow what they say of. */
+export const flowsMax = 16
+
+/** Whether a topic is what an execution says, which is not an answer that changes. */
+export function isFlow(topic: string): boolean { return topic.startsWith('execution:') }
+
+/** The path of a stream of topics. One that says something goes on at its place. */
+export function streamOf(topics: readonly string[], placeOf: (topic: string) => string | undefined = () => undefined): string {
+  const named = topics.map((topic) => { const place = placeOf(topic); return place ? `${topic}@${place}` : topic })
+  return `api/v1/stream?topics=${encodeURIComponent(named.join(','))}`
+}
+
+/** As many of the topics as one stream takes. */
+export function taken(topics: readonly string[]): string[] {
+  let flows = 0
+  return [...topics].sort().filter((topic) => !isFlow(topic) || ++flows <= flowsMax).slice(0, topicsMax)
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
-import { exported, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take } from './executions'
+import { differs, exported, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
@@ -69,4 +69,15 @@ describe('exported', () => {
     const text = exported([row(1, { session: 'a"b,c', action_ref: '=cmd()' })], 'csv')
     expect(text).toContain(`id-00001,requested,'=cmd(),,,"a""b,c",1,`)
   })
+})
+
+describe('a row that differs from an execution', () => {
+  const was = row(1, { status: 'running', labels: { a: 'b' }, parameters: { x: 1 } })
+  it.each<[string, Execution, boolean]>([
+    ['it is the same, without parameters', row(1, { status: 'running', labels: { a: 'b' } }), false],
+    ['another status', row(1, { status: 'completed', labels: { a: 'b' } }), true],
+    ['another label', row(1, { status: 'running', labels: { a: 'c' } }), true],
+    ['something new', row(1, { status: 'running', labels: { a: 'b' }, worker: 'n/go/0' }), true],
+    ['less of its error', row(1, { status: 'running', labels: { a: 'b' }, error: { code: 'c' } as Execution['error'] }), false],
+  ])('%s', (_, r, want) => expect(differs(was, r)).toBe(want))
 })

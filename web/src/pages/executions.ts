@@ -64,6 +64,11 @@ export function strayed(rows: Rows, page: readonly Execution[]): string[] {
   return rows.shown.filter((e) => !ended(e.status) && !there.has(e.id)).slice(0, strayedMax).map((e) => e.id)
 }
 
+/** Whether a row of an execution has other values than the execution as it was. A row has less of it, and of its error only a part. */
+export function differs(was: Execution, row: Execution): boolean {
+  return Object.entries(row).some(([name, value]) => name !== 'error' && JSON.stringify(value) !== JSON.stringify(was[name as keyof Execution]))
+}
+
 /** Changes rows in place. */
 export function renewed(rows: Rows, list: readonly Execution[]): Rows {
   const fresh = new Map(list.map((e) => [e.id, e]))

@@ -1,10 +1,11 @@
 // What the page follows. One stream serves all tabs of the browser, in a shared worker; where there is none, each visible tab has one.
 import { deny, root } from '../api/client'
-import { Follower, type Said, type Standing, type Told } from '../live/follower'
+import { Follower, type Heard, type Said, type Standing, type Told } from '../live/follower'
+import { isFlow } from '../live/topics'
 import { opener } from '../live/world'
 import address from '../live/worker?sharedworker&url'
 
-interface Handler { told: (told: Extract<Told, { kind: 'topic' }>) => void; lost: () => void }
+interface Handler { told: (told: Extract<Told, { kind: 'topic' }>) => void; lost: () => void; heard?: (heard: Heard) => void }
 
 /** A hidden tab follows nothing after this time. */
 const hiddenMax = 30_000
@@ -28,6 +29,10 @@ function hear(told: Told): void {
   }
   const set = handlers.get(told.topic)
   if (!set) return
+  if (told.kind === 'said') {
+    for (const h of set) h.heard?.(told.heard)
+    return
+  }
   const before = latest.get(told.topic)
   latest.set(told.topic, { ...told, doc: told.doc ?? before?.doc })
   for (const h of set) h.told(told)
@@ -102,7 +107,7 @@ export const live = {
   /** Opens the stream anew: the browser has another login, or none any more. */
   renew(): void { if (speak) say({ retry: true }) },
   retry(): void { if (standing.state === 'lost' || standing.state === 'denied') say({ retry: true }) },
-  /** Follows a topic until the returned function is called. */
+  /** Follows a topic until the returned function is called. What an execution says is told from its beginning, to one follower in a page. */
   follow(topic: string, handler: Handler): () => void {
     const set = handlers.get(topic) ?? new Set()
     handlers.set(topic, set.add(handler))
@@ -115,7 +120,8 @@ export const live = {
       if (set.size > 0) return
       handlers.delete(topic)
       latest.delete(topic)
-      changed()
+      if (isFlow(topic)) say() // so that one who follows it next is told all
+      else changed()
     }
   },
 }

@@ -64,12 +64,13 @@ export class Poll<T> {
 
   private loop(path: string, every: number | (() => number), rest: (data: T) => boolean): () => void {
     const stop = new AbortController()
-    let timer = 0, failures = 0, asking = false, done = false
+    let timer = 0, failures = 0, asking = false, more = false, done = false
     const ask = async () => {
       clearTimeout(timer)
+      if (asking) more = true // what is under way may be of before
       if (asking || stop.signal.aborted) return
       if (document.hidden && this.at > 0) return // asked again once it is visible
-      asking = true
+      ;[asking, more] = [true, false]
       const at = now()
       try {
         const data = await get<T>(timedPath(path, at), { signal: stop.signal })
@@ -82,6 +83,7 @@ export class Poll<T> {
       } finally {
         asking = false
       }
+      if (more) return void ask()
       if (!done && this.problem?.status !== 401 && this.problem?.status !== 403) timer = setTimeout(ask, failures ? backOff(failures) : typeof every === 'number' ? every : every())
     }
     const shown = () => { if (!document.hidden && !done) void ask() }

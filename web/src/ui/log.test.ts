@@ -35,3 +35,14 @@ describe('Log', () => {
     expect(log.lines()[0]!.text.length).toBeLessThanOrEqual(100)
   })
 })
+
+it('says where entries are missing', () => {
+  const log = new Log()
+  log.lose(2)
+  expect(log.lines()).toEqual([])
+  log.add('stdout', 'a')
+  log.lose(3)
+  log.add('stdout', 'b')
+  expect(log.lines().map((l) => l.text)).toEqual(['a', '3 entries are missing here', 'b'])
+  expect(log.dropped).toBe(5)
+})

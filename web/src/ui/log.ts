@@ -14,6 +14,14 @@ export class Log {
 
   lines(): readonly Line[] { return this.kept.slice() }
 
+  /** Says that entries are missing here. */
+  lose(entries: number): void {
+    this.dropped += entries
+    this.open = {}
+    this.decoders = {}
+    if (this.kept.length > 0) this.whole('notice', `${entries} entries are missing here`)
+  }
+
   take(live: Live): void {
     switch (live.kind) {
       case 'stdout': case 'stderr':
