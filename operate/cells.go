@@ -243,25 +243,41 @@ func (r *pastReads) take(e *store.WorkerEvent) {
 
 // entries reads the journal, kind by kind: most entries are of kinds that are not wanted.
 func (r *pastReads) entries(ctx context.Context) error {
-	q := store.JournalQuery{
-		Kinds: []messages.JournalKind{messages.JournalNode, messages.JournalRouter, messages.JournalOperator, messages.JournalGap},
-		From:  r.from, To: r.next(), Newest: true, Limit: 1000,
-	}
-	for range pastPages {
-		page, err := r.store.ReadJournal(ctx, q)
+	for _, one := range []struct {
+		kinds []messages.JournalKind
+		left  string // what is said where there are more than are read
+	}{
+		{[]messages.JournalKind{messages.JournalNode, messages.JournalRouter, messages.JournalOperator, messages.JournalGap},
+			"there are more entries of the journal than are read for one answer, so older ones are left out"},
+		{[]messages.JournalKind{messages.JournalPool},
+			"there are more changes of pools' conditions than are read for one answer, so a pool that became broken or recovered early in the time may be shown as it was before"},
+	} {
+		more, err := r.entriesOf(ctx, one.kinds)
 		if err != nil {
 			return err
 		}
-		r.Entries = append(r.Entries, page.Entries...)
-		if q.After = page.Next; q.After.IsZero() {
-			break
+		if more {
+			r.Notes = append(r.Notes, one.left)
 		}
-	}
-	if !q.After.IsZero() {
-		r.Notes = append(r.Notes, "there are more entries of the journal than are read for one answer, so older ones are left out")
 	}
 	slices.SortFunc(r.Entries, func(a, b messages.JournalEntry) int {
 		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Incarnation.String(), b.Incarnation.String()), cmp.Compare(a.Number, b.Number))
 	})
 	return nil
+}
+
+// entriesOf reads the newest entries of some kinds, and reports whether there are more than it reads.
+func (r *pastReads) entriesOf(ctx context.Context, kinds []messages.JournalKind) (more bool, err error) {
+	q := store.JournalQuery{Kinds: kinds, From: r.from, To: r.next(), Newest: true, Limit: 1000}
+	for range pastPages {
+		page, err := r.store.ReadJournal(ctx, q)
+		if err != nil {
+			return false, err
+		}
+		r.Entries = append(r.Entries, page.Entries...)
+		if q.After = page.Next; q.After.IsZero() {
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -45,7 +45,7 @@ type Cells struct {
 	Grades      string                `json:"grades" doc:"the grades of the same workers: h healthy, d degraded, u unhealthy, ? not known, - no worker"`
 	Cordons     string                `json:"cordons,omitempty" doc:"1 for each of them that is cordoned and 0 for each other; left out where none is"`
 	Generations []messages.Generation `json:"generations" doc:"of the same workers; 0: no worker"`
-	Broken      bool                  `json:"broken,omitempty"`
+	Broken      bool                  `json:"broken,omitempty" doc:"all its workers there keep failing; of the past as its router noted it, or else as of keyframe_at"`
 	Cordoned    bool                  `json:"cordoned,omitempty"`
 	Mode        string                `json:"mode,omitempty" doc:"alone, leading or following: what the node is to the pool"`
 	Epoch       int64                 `json:"epoch,omitempty" doc:"the term of the node that leads"`

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/lead"
 	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 // How far from a time its records are read.
@@ -53,7 +54,7 @@ type Records struct {
 	Events        []Transition // by time, those of a worker in their order; up to Ahead behind the moment
 	// EventsFrom is from when on the events up to the moment are complete; zero: all since the keyframes are there.
 	EventsFrom time.Time
-	// Entries are those of nodes, routers, operators and gaps since the earliest of Before, up to the moment, by time.
+	// Entries are those of nodes, pools, routers, operators and gaps since the earliest of Before, up to the moment, by time.
 	Entries []messages.JournalEntry
 	Notes   []string // what could not be read
 }
@@ -61,7 +62,12 @@ type Records struct {
 // At says what there was at a time.
 func At(at time.Time, r *Records) *Fleet {
 	f := &Fleet{At: at, Nodes: []FleetNode{}, Pools: []Cells{}, Notes: slices.Clone(r.Notes)}
-	p := past{at: at, Records: r, before: index(r.Before), after: index(r.After), events: map[messages.Incarnation][]*Transition{}}
+	p := past{at: at, Records: r, before: index(r.Before), after: index(r.After), events: map[messages.Incarnation][]*Transition{}, parts: map[string]int{}}
+	for i := range r.Before {
+		for j := range r.Before[i].Pools {
+			p.parts[r.Before[i].Pools[j].Name]++
+		}
+	}
 	for i := range r.Events {
 		e := &r.Events[i]
 		p.events[e.Incarnation] = append(p.events[e.Incarnation], e)
@@ -94,6 +100,7 @@ type past struct {
 	at            time.Time
 	before, after map[messages.Incarnation]*Stored
 	events        map[messages.Incarnation][]*Transition
+	parts         map[string]int // how many keyframes before the moment have a pool
 }
 
 func index(frames []Stored) map[messages.Incarnation]*Stored {
@@ -178,6 +185,8 @@ func (p *past) node(n *Node, state string) (FleetNode, []Cells) {
 			if e.Incarnation == n.Incarnation {
 				pools.routed(e)
 			}
+		case messages.JournalPool:
+			pools.conditioned(e, p.at, p.parts[e.Subject] < 2)
 		case messages.JournalOperator:
 			p.cordoned(e, &shown, pools)
 		}
@@ -242,4 +251,31 @@ func (ps pastPools) routed(e *messages.JournalEntry) {
 	case "alone":
 		pool.Mode = lead.Alone.String()
 	}
+}
+
+// conditioned takes an entry about a pool's condition, which its router wrote. A pool is broken if all its parts are; of one that is not,
+// a part on another node may still be. Alone says that the pool has one part.
+func (ps pastPools) conditioned(e *messages.JournalEntry, at time.Time, alone bool) {
+	pool := ps[e.Subject]
+	if pool == nil || e.What != journal.ConditionChanged {
+		return
+	}
+	now := e.Reason
+	var d journal.ConditionDetail
+	if json.Unmarshal(e.Detail, &d) == nil && !d.Until.IsZero() && !d.Until.After(at) { // without a detail it changed once
+		now = d.Then
+	}
+	switch {
+	case now == roster.PoolBroken.String():
+		pool.Broken = true
+	case saysNothing[now]:
+	case alone || pool.works():
+		pool.Broken = false
+	}
+}
+
+// saysNothing has the conditions with which a router says nothing of the workers.
+var saysNothing = map[string]bool{
+	roster.Handed.String(): true, roster.NotLoaded.String(): true, roster.StoreAway.String(): true, roster.BrokerAway.String(): true,
+	roster.BrokerBlocked.String(): true, roster.Settling.String(): true,
 }

@@ -296,3 +296,50 @@ func TestWhoRoutedAndWhatWasCordoned(t *testing.T) {
 	require.True(t, f.Partial)
 	require.Equal(t, []string{"4 entries of the kind session are missing in the journal from 2026-03-01T03:12:01Z to 2026-03-01T03:12:03Z"}, f.Notes)
 }
+
+// Between keyframes a pool is broken as its router noted it.
+func TestAPoolOfThePastIsBroken(t *testing.T) {
+	t.Parallel()
+	a, b := messages.NewIncarnation(), messages.NewIncarnation()
+	stored := func(inc messages.Incarnation, name string, broken bool, state lifecycle.State) keyframe.Stored {
+		pool := keyframe.Pool{Name: "p", Broken: broken, Slots: []keyframe.Slot{{Used: true, Generation: 1, State: state}}}
+		return keyframe.Stored{Incarnation: inc, At: second(0), Frame: &keyframe.Frame{Node: name, Pools: []keyframe.Pool{pool}}}
+	}
+	changed := func(at int, reason, detail string) messages.JournalEntry {
+		return messages.JournalEntry{At: second(at), Incarnation: a, Kind: messages.JournalPool, Subject: "p", What: "condition", Reason: reason, Detail: []byte(detail)}
+	}
+	until := func(at int, then string) string {
+		return fmt.Sprintf(`{"until":%q,"then":%q,"shares":{"ready":0.9}}`, second(at).Format(time.RFC3339), then)
+	}
+	sick, well := stored(a, "a", false, lifecycle.Terminated), stored(b, "b", false, lifecycle.Ready)
+	for name, c := range map[string]struct {
+		frames  []keyframe.Stored
+		entries []messages.JournalEntry
+		want    []bool // of a, of b
+	}{
+		"nothing noted":                        {[]keyframe.Stored{sick}, nil, []bool{false}},
+		"broken at the keyframe":               {[]keyframe.Stored{stored(a, "a", true, lifecycle.Terminated)}, nil, []bool{true}},
+		"broken since":                         {[]keyframe.Stored{sick}, []messages.JournalEntry{changed(10, "pool_broken", "")}, []bool{true}},
+		"broken behind the moment":             {[]keyframe.Stored{sick}, []messages.JournalEntry{changed(90, "pool_broken", "")}, []bool{false}},
+		"recovered since":                      {[]keyframe.Stored{stored(a, "a", true, lifecycle.Ready)}, []messages.JournalEntry{changed(10, "ready", "")}, []bool{false}},
+		"its only part starts again":           {[]keyframe.Stored{stored(a, "a", true, lifecycle.Terminated)}, []messages.JournalEntry{changed(10, "workers_starting", "")}, []bool{false}},
+		"the router only went":                 {[]keyframe.Stored{stored(a, "a", true, lifecycle.Ready)}, []messages.JournalEntry{changed(10, "handed_over", "")}, []bool{true}},
+		"it changed often, and then broke":     {[]keyframe.Stored{sick}, []messages.JournalEntry{changed(10, "ready", until(20, "pool_broken"))}, []bool{true}},
+		"it changed often, and is still at it": {[]keyframe.Stored{sick}, []messages.JournalEntry{changed(10, "ready", until(80, "pool_broken"))}, []bool{false}},
+		"one part of two works":                {[]keyframe.Stored{stored(a, "a", true, lifecycle.Terminated), well}, []messages.JournalEntry{changed(10, "ready", "")}, []bool{true, false}},
+		"both parts are broken":                {[]keyframe.Stored{sick, well}, []messages.JournalEntry{changed(10, "pool_broken", "")}, []bool{true, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := keyframe.Records{Before: c.frames, Entries: c.entries}
+			for _, f := range c.frames {
+				r.Nodes = append(r.Nodes, keyframe.Node{Incarnation: f.Incarnation, Name: f.Node, StartedAt: start, BeatAt: second(60)})
+			}
+			got := []bool{}
+			for _, p := range keyframe.At(second(60), &r).Pools {
+				got = append(got, p.Broken)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package keyframe
 
 import (
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -133,6 +134,13 @@ func (ps pastPools) lasting(after *Stored, at time.Time) {
 			}
 		}
 	}
+}
+
+// works reports whether a worker is known that was at work, by the last that is recorded of it.
+func (p *pastPool) works() bool {
+	return slices.ContainsFunc(p.workers, func(w pastWorker) bool {
+		return w.known && (w.state == lifecycle.Ready || w.state == lifecycle.Busy || w.state == lifecycle.Degraded)
+	})
 }
 
 // cells shows a pool. A worker is not known that was recorded last before the events are complete. Where no keyframe holds, as of a silent

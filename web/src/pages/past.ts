@@ -11,7 +11,7 @@ export interface Fleet { at?: string; nodes: FleetNode[]; pools: FleetPool[]; pa
 
 /** What a letter of slots means. */
 const words: Record<string, string> = {
-  i: 'initializing', r: 'ready', b: 'busy', d: 'degraded', t: 'terminating', x: 'terminated', u: 'working', '?': 'unknown',
+  i: 'initializing', r: 'ready', b: 'busy', d: 'degraded', t: 'terminating', x: 'terminated', u: 'ready or busy', '?': 'unknown',
 }
 const grades: Record<string, string> = { d: 'degraded', u: 'unhealthy', '?': 'its grade is unknown' }
 
@@ -25,14 +25,14 @@ export function cellsOf(p: FleetPool): Cell[] {
   })
 }
 
-/** Whether a worker does now what it did. Of the past it may only be known that it worked. */
+/** Whether a worker does now what it did. Of the past it may only be known that it was ready or busy. */
 const same = (then: string, now: string) => then === now || (then === 'u' && (now === 'r' || now === 'b'))
 
-/** The ids of the workers of then that are others now, or in another state. What is not known differs from nothing. */
+/** The ids of the workers of then that are others now, or in another state. What is not known differs from nothing: so does the generation of a worker that is just being replaced. */
 export function differing(then: FleetPool, now: FleetPool | undefined): Set<string> {
   return new Set([...then.slots].flatMap((letter, slot) => {
     if (letter === '-' || letter === '?') return []
-    const still = now && same(letter, now.slots[slot] ?? '-') && then.generations[slot] === now.generations[slot]
+    const still = now && same(letter, now.slots[slot] ?? '-') && (now.generations[slot] === 0 || then.generations[slot] === now.generations[slot])
     return still ? [] : [`${then.node}/${then.name}/${slot}`]
   }))
 }

@@ -8,7 +8,7 @@ export const size = 14
 const gap = 2
 
 const tones: Record<string, string> = {
-  ready: 'good', busy: 'run', working: 'run', degraded: 'warn', initializing: 'off', starting: 'off', restarting: 'warn', terminating: 'warn', terminated: 'bad', crashed: 'bad', stale: 'off', unhealthy: 'bad',
+  ready: 'good', busy: 'run', 'ready or busy': 'good', degraded: 'warn', initializing: 'off', starting: 'off', restarting: 'warn', terminating: 'warn', terminated: 'bad', crashed: 'bad', stale: 'off', unhealthy: 'bad',
 }
 export const toneOf = (state: string): string => tones[state] ?? 'off'
 
