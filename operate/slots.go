@@ -31,18 +31,36 @@ func (q *executions) samples(ctx context.Context, query rollup.Query, now time.T
 		if !begins.Before(now) {
 			break
 		}
-		if begins = at; at.After(now) {
+		live := at.After(now)
+		if begins = at; live {
 			at = now
 		}
 		stored, err := q.cfg.Store.ReadKeyframes(ctx, store.KeyframeQuery{From: at.Add(-keyframe.Ahead), To: at})
 		if err != nil {
 			return nil, err
 		}
-		for _, pool := range keyframe.Newest(q.decoded(stored)) {
+		frames := q.decoded(stored)
+		if len(frames) == 0 {
+			s.Unnoted(i)
+		}
+		if newest := newestAt(frames); live && !newest.IsZero() {
+			s.Until = newest // what became of it since then is not noted yet
+		}
+		for _, pool := range keyframe.Newest(frames) {
 			samplePool(s, i, query.Metric, &pool)
 		}
 	}
 	return s.Done(), nil
+}
+
+// newestAt is when the newest of some keyframes was stored; zero: there is none.
+func newestAt(frames []keyframe.Stored) (at time.Time) {
+	for i := range frames {
+		if frames[i].At.After(at) {
+			at = frames[i].At
+		}
+	}
+	return at
 }
 
 // decoded are the keyframes that can be read.

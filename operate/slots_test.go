@@ -42,6 +42,7 @@ func TestWorkersOverTime(t *testing.T) {
 		s, err := a.Series(t.Context(), rollup.Query{From: begin, To: begin.Add(20 * time.Minute), By: by, Metric: metric, Pool: pool, Points: 600})
 		require.NoError(t, err)
 		require.Equal(t, 300, s.StepSeconds, "a keyframe is stored as often")
+		require.Equal(t, []int{3}, s.Unknown, "nothing that can be read was noted")
 		lines := map[string][]int64{}
 		for _, l := range s.Series {
 			lines[l.Key] = l.N
@@ -57,4 +58,12 @@ func TestWorkersOverTime(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, now, s.Until, time.Minute)
 	require.WithinDuration(t, now.Add(-time.Hour), *s.KnownFrom, time.Minute)
+	require.Equal(t, []int{0}, s.Unknown, "no point behind now is one")
+
+	fresh := now.Add(-time.Second).Truncate(time.Millisecond)
+	note(a, fresh.Sub(begin).Minutes(), false, 1, lifecycle.Busy)
+	s, err = a.Series(t.Context(), rollup.Query{From: now.Add(-time.Minute), To: now.Add(time.Hour), By: rollup.ByAll, Metric: rollup.MetricWaiting, Points: 600})
+	require.NoError(t, err)
+	require.Empty(t, s.Unknown)
+	require.WithinDuration(t, fresh, s.Until, time.Second/2, "later is not noted yet")
 }

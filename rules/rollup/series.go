@@ -117,7 +117,9 @@ type Series struct {
 	Until       time.Time `json:"until" doc:"up to when the counts are known"`
 	// KnownFrom is set by whoever knows how long counts are kept.
 	KnownFrom *time.Time `json:"known_from,omitempty" doc:"older counts are deleted; missing: all are kept"`
-	Series    []*Line    `json:"series" doc:"the largest first; from the 50th on they are summed as (other)"`
+	// Unknown are points of which nothing was noted; see Series.Unnoted.
+	Unknown []int   `json:"unknown,omitempty" doc:"of slots, busy and waiting: the points, from 0 on, of which no node has noted anything, as before there was one; their numbers are 0"`
+	Series  []*Line `json:"series" doc:"the largest first; from the 50th on they are summed as (other)"`
 
 	step   time.Duration
 	points int
@@ -169,6 +171,9 @@ func (s *Series) Ends() []time.Time {
 	}
 	return ends
 }
+
+// Unnoted says that nothing was noted for a point: its numbers are not known.
+func (s *Series) Unnoted(point int) { s.Unknown = append(s.Unknown, point) }
 
 // Sample adds what there was of a pool at the end of a point. State is that of workers.
 func (s *Series) Sample(point int, pool, state string, n int64) {

@@ -414,7 +414,7 @@ export interface Findings { at?: string; findings: Finding[]; not_evaluated: str
 
 export interface Rates { submitted: number; ended: number; failed: number; wait_p95_ms: number; run_p95_ms: number }
 export interface Line { key: string; n: number[]; p50?: number[]; p95?: number[]; p99?: number[] }
-export interface Series { from: string; step_seconds: number; until: string; known_from?: string; series: Line[] }
+export interface Series { from: string; step_seconds: number; until: string; known_from?: string; unknown?: number[]; series: Line[] }
 export interface Counts {
   from: string
   to: string

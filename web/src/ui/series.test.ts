@@ -49,6 +49,10 @@ describe('charts', () => {
     expect([q.lines[0]!.values, total(q.lines[0]!, q.unit), q.lines[0]!.href]).toEqual([[0, 1200], 'up to 1,200', 'executions?status=requested,scheduled&pool=go'])
     expect(q.behind(0, 1)).toBe('executions?pool=go&from=2030-01-31T08:01:00Z&to=2030-01-31T08:02:00Z')
     expect(waiting(series(), 'go').lines[0]!.values).toEqual([])
+    const young = waiting({ ...series({ key: 'all', n: [0, 3] }), unknown: [0] }, 'go')
+    expect([young.lines[0]!.values, total(young.lines[0]!, young.unit)]).toEqual([[null, 3], 'up to 3'])
+    expect(total(waiting({ ...series({ key: 'all', n: [0, 0] }), unknown: [0, 1] }, 'go').lines[0]!, 'level')).toBe('–')
+    expect(workers({ ...series({ key: 'ready', n: [0, 4] }), unknown: [0] }, 'go').lines[0]!.values).toEqual([null, 4])
   })
   it('compare versions', () => {
     expect(versions(series({ key: 'a.b@1.2', n: [1], p95: [7] }, { key: 'a.b@', n: [0], p95: [0] }), {}, q).lines.map((l) => [l.name, l.values])).toEqual([['1.2', [7]], ['none', [null]]])
@@ -59,6 +63,8 @@ describe('charts', () => {
     expect(unknown({ ...ended, known_from: '2030-01-31T07:30:00Z' }, span, at + 100_000)).toEqual([[at - 3_600_000, at - 1_800_000]])
     expect(unknown({ ...ended, until: from }, { from: at + 1, to: at + 2, live: false }, at + 9)).toEqual([[at + 1, at + 2]])
     expect(unknown(undefined, span, at)).toEqual([])
+    const hour = { from: at, to: at + 300_000, live: false }
+    expect(unknown({ ...ended, until: '2030-01-31T08:05:00Z', unknown: [0, 1, 3] }, hour, at + 300_000)).toEqual([[at, at + 120_000], [at + 180_000, at + 240_000]])
   })
   it('speak', () => {
     expect([say(1234, 'n'), say(null, 'ms'), say(1500, 'ms'), level(12_000, 'n'), level(5, 'n'), level(0, 'ms')]).toEqual(['1,234', '–', '≈ 1.5 s', '12k', '5', '0'])

@@ -55,6 +55,12 @@ function lists(scope: Scope, q: Query, at: number[], step: number) {
   }
 }
 
+/** The values of points of which nothing was noted are not known, and no zeros. */
+function noted(s: Series, values: readonly number[]): (number | null)[] {
+  const none = new Set(s.unknown)
+  return values.map((v, i) => (none.has(i) ? null : v))
+}
+
 /** What ended, by outcome. */
 export function outcomes(s: Series, scope: Scope, q: Query): Chart {
   const { at, step } = times(s), list = lists(scope, q, at, step)
@@ -120,7 +126,7 @@ export function workers(s: Series, pool: string): Chart {
   const lines = [...s.series].sort((a, b) => names.indexOf(a.key) - names.indexOf(b.key))
   return {
     title: 'Workers', unit: 'level', stacked: true, at, step,
-    lines: lines.map((l) => ({ name: l.key, tone: states[l.key] ?? 'off', dash: [], values: l.n.slice(0, at.length), href })),
+    lines: lines.map((l) => ({ name: l.key, tone: states[l.key] ?? 'off', dash: [], values: noted(s, l.n.slice(0, at.length)), href })),
     behind: () => href,
   }
 }
@@ -130,7 +136,7 @@ export function waiting(s: Series, pool: string): Chart {
   const { at, step } = times(s), href = listOf({ pool }, 'requested,scheduled', '', undefined)
   return {
     title: 'Waiting', unit: 'level', stacked: false, at, step,
-    lines: [{ name: 'waiting', tone: 'wait', dash: [], values: sum(s.series, at.length), href }],
+    lines: [{ name: 'waiting', tone: 'wait', dash: [], values: noted(s, sum(s.series, at.length)), href }],
     behind: (_, point) => listOf({ pool }, undefined, stamp(at[point]!), stamp(at[point]! + step)),
   }
 }
@@ -151,6 +157,13 @@ export function unknown(s: Series | undefined, span: Span, now: number): [from: 
   const parts: [number, number][] = []
   const kept = s.known_from ? Date.parse(s.known_from) : 0, until = Date.parse(s.until), end = Math.min(span.to, now)
   if (kept > span.from) parts.push([span.from, Math.min(kept, span.to)])
+  const begins = Date.parse(s.from), step = s.step_seconds * 1000
+  for (const i of s.unknown ?? []) {
+    const from = Math.max(begins + i * step, kept, span.from), to = Math.min(begins + (i + 1) * step, until, end), last = parts.at(-1)
+    if (from >= to) continue
+    if (last && last[1] >= from) last[1] = to // one stretch
+    else parts.push([from, to])
+  }
   if (until < end) parts.push([Math.max(until, span.from), end])
   return parts
 }
