@@ -26,7 +26,7 @@ func TestAListShowsWhatItsAddressSays(t *testing.T) {
 	n := shared(t)
 	label := map[string]any{"labels": map[string]any{"test": "address"}, "wait_seconds": 10}
 	submit(t, n, "core.echo", map[string]any{}, label)
-	submit(t, n, "core.fail", map[string]any{"message": "no", "code": "boom"}, label)
+	submit(t, n, "core.fail", map[string]any{"message": "it went wrong: twice", "code": "boom"}, label)
 	p := open(t, n, "/console/executions?label=test%3Daddress")
 	p.until("two rows", func() bool { return p.count("tbody tr") == 2 })
 	p.looks("executions")
@@ -46,6 +46,10 @@ func TestAListShowsWhatItsAddressSays(t *testing.T) {
 	p.until("one row after a reload", func() bool { return p.count("tbody tr") == 1 })
 	p.do(chromedp.NavigateBack())
 	p.until("two rows again", func() bool { return p.count("tbody tr") == 2 })
+	p.do(chromedp.SendKeys("#filter", "it went WRONG: twice"+kb.Enter))
+	p.until("the row whose error says it", func() bool { return p.count("tbody tr") == 1 })
+	p.shows("tbody", "boom")
+	require.Equal(t, "?label=test%3Daddress&q=it+went+WRONG:+twice", p.value("location.search"))
 }
 
 // A filter that the node does not have is a chip that says so, and does not reach the node.

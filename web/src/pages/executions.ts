@@ -15,6 +15,7 @@ export const keys: readonly Key[] = [
   { name: 'worker', check: worker },
   { name: 'label', each: true, check: label },
   { name: 'error' },
+  { name: 'q', check: (v) => (new TextEncoder().encode(v).length > 200 ? 'want at most 200 bytes' : undefined) },
   { name: 'key' },
   { name: 'id_prefix', check: (v) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more') },
   ...timeKeys,

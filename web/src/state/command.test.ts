@@ -17,6 +17,7 @@ describe('the command of a list', () => {
     ['ids and order', of('list', 'id_prefix=01a2&order=oldest', executions, { switches: { order: { oldest: 'oldest' } } }), 'troupe list --id 01a2 --oldest'],
     ['the order that it has anyhow', of('list', 'order=newest', executions, { switches: { order: { oldest: 'oldest' } } }), 'troupe list'],
     ['a filter that is wrong', of('list', 'colour=red&pool=go'), 'troupe list --pool go'],
+    ['a text', of('list', 'q=connection%20refused'), "troupe list --text 'connection refused'"],
     ['kinds', of('history', 'kind=node,pool', [{ name: 'kind', many: true, values: ['node', 'pool'] }, ...timeKeys]), 'troupe history --kind node,pool'],
     ['another name', of('sessions', 'q=u-4', [{ name: 'q' }], { flags: { q: 'name' } }), 'troupe sessions --name u-4'],
   ] as const) it(name, () => expect(have).toBe(want))

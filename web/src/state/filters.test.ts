@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asked, chipOf, chipsOf, completions, withChips, type Key } from './filters'
+import { asked, chipOf, chipsOf, completions, typedChip, withChips, type Key } from './filters'
 
 const keys: Key[] = [
   { name: 'status', many: true, values: ['failed', 'running'] },
@@ -22,6 +22,20 @@ describe('chipsOf', () => {
   }
   it('leaves out what is no filter', () => expect(read('sort=asc')).toEqual([]))
   it('is never asked of the node if it is wrong', () => expect(asked(read('status=nope&pool=a')).toString()).toBe('pool=a'))
+})
+
+describe('typedChip', () => {
+  const searched = [...keys, { name: 'q' }]
+  for (const [text, of, want] of [
+    ['pool: go', searched, { key: 'pool', value: 'go' }],
+    ['connection refused', searched, { key: 'q', value: 'connection refused' }],
+    ['dial tcp: refused', searched, { key: 'q', value: 'dial tcp: refused' }],
+    ['ECONN: refused ', searched, { key: 'q', value: 'ECONN: refused' }],
+    ['q:status:failed', searched, { key: 'q', value: 'status:failed' }],
+    ['colour:red', keys, { key: 'colour', value: 'red' }],
+    ['connection refused', keys, undefined],
+    [' ', searched, undefined],
+  ] as const) it(`${text} of ${of.length} keys`, () => expect(typedChip(text, of)).toEqual(want))
 })
 
 describe('withChips', () => {

@@ -58,6 +58,13 @@ export function chipOf(text: string): Chip | undefined {
   return key && value ? { key, value } : undefined
 }
 
+/** The chip that somebody has typed. Where a list can be searched for a text, what names none of its keys is that text. */
+export function typedChip(text: string, keys: readonly Key[]): Chip | undefined {
+  const chip = chipOf(text)
+  const searched = keys.some((k) => k.name === 'q') && text.trim() !== ''
+  return searched && !keys.some((k) => k.name === chip?.key) ? { key: 'q', value: text.trim() } : chip
+}
+
 /** The parameters for the API: the chips that it takes. */
 export function asked(chips: readonly Chip[]): URLSearchParams {
   const params = new URLSearchParams()
