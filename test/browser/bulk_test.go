@@ -86,5 +86,5 @@ func TestChosenRowsAndManyAreCancelled(t *testing.T) {
 
 	p.visit("/console/executions")
 	p.until("rows", func() bool { return p.count("tbody tr") > 0 })
-	require.Equal(t, "true", p.value("document.querySelector('.bulk button').disabled"), "without a filter nothing is retried")
+	require.Equal(t, "true", p.value("document.querySelector('.bulk button').ariaDisabled"), "without a filter nothing is retried")
 }
