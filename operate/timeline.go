@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
 )
@@ -30,7 +31,7 @@ func (q *executions) Timeline(ctx context.Context, id messages.ExecutionID) (tim
 	if shut := q.cfg.Self.Gate(); shut != nil {
 		return timeline.Timeline{}, shut
 	}
-	r := &timelineReads{store: q.cfg.Store, own: q.cfg.Incarnation}
+	r := &timelineReads{store: q.cfg.Store, own: q.cfg.Incarnation, why: q.Why}
 	err := r.read(ctx, id)
 	if err != nil {
 		return timeline.Timeline{}, found("execution", id, err)
@@ -43,6 +44,7 @@ type timelineReads struct {
 	timeline.Record
 	store Store
 	own   messages.Incarnation
+	why   func(context.Context, messages.ExecutionID) (view.Explanation, error)
 	err   error
 }
 
@@ -51,6 +53,11 @@ func (r *timelineReads) read(ctx context.Context, id messages.ExecutionID) error
 		return r.err
 	}
 	r.Execution.Parameters, r.Execution.Result = nil, nil
+	if s := r.Execution.Status; s == messages.Requested || s == messages.Scheduling {
+		if x, err := r.why(ctx, id); err == nil { // else the last seconds are unknown
+			r.Present = timeline.Present{Reason: x.Reason, Message: x.Message}
+		}
+	}
 	r.Now = keep(r, func() (time.Time, error) { return r.store.Now(ctx) })
 	r.Chain = keep(r, func() ([]messages.Execution, error) { return r.store.Chain(ctx, id) })
 	r.Events = eventsOf(keep(r, func() ([]store.Event, error) { return r.store.Events(ctx, id) }))

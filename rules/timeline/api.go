@@ -24,6 +24,7 @@ const (
 	FromEvents  = "events"  // its events
 	FromSession = "session" // an earlier execution of its session
 	FromJournal = "journal"
+	FromNow     = "now" // what the router says now, which is not in the journal yet
 )
 
 // Record is all that is known of one execution.
@@ -45,7 +46,12 @@ type Record struct {
 	// Read is the time up to which the journal was read, where a bound ended that; zero: all of it.
 	Read  time.Time
 	Names map[messages.Incarnation]string // of nodes
+	// Present is what it waits for at Now; zero: it does not wait, or that is not known.
+	Present Present
 }
+
+// Present is a reason for which something waits, with the same in a sentence.
+type Present struct{ Reason, Message string }
 
 // Event is an event of the execution.
 type Event struct {
@@ -100,7 +106,7 @@ type Wait struct {
 	From     time.Time            `json:"from"`
 	To       time.Time            `json:"to"`
 	Cause    string               `json:"cause"`
-	Source   string               `json:"source,omitempty" doc:"row, events, session or journal; empty: unknown"`
+	Source   string               `json:"source,omitempty" doc:"row, events, session, journal or now; empty: unknown"`
 	Evidence string               `json:"evidence"`
 	Link     messages.ExecutionID `json:"link,omitzero" doc:"the execution that it waited for"`
 }

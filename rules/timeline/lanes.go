@@ -15,6 +15,12 @@ const (
 	rescued   = "rescued"
 )
 
+// The states of a worker that takes work. See package lifecycle.
+const (
+	idle    = "ready"
+	working = "busy"
+)
+
 // attempts are the placements: those that its events ended, and the one of the row.
 func (r *reading) attempts() []Attempt {
 	list := []Attempt{}
@@ -141,7 +147,59 @@ func (r *reading) workerLane() []State {
 		}
 		all = append(all, s)
 	}
-	return r.keepWithin(all)
+	return r.keepWithin(r.busy(all))
+}
+
+// busy adds to the states of workers that one which runs the execution is busy with it: a worker's journal says only that it is ready.
+// Another state that it had meanwhile, such as degraded, stays.
+func (r *reading) busy(all []State) []State {
+	of := map[messages.Attempt]string{}
+	for _, a := range r.attempts() {
+		of[a.Attempt] = string(a.Worker)
+	}
+	for _, run := range r.runs() {
+		worker := of[run.Attempt]
+		if worker == "" {
+			continue
+		}
+		busy := []State{{From: run.From, To: run.To, Of: worker, What: working, Reason: "it ran this execution"}}
+		if run.Outcome == "" {
+			busy[0].Reason = "it runs this execution"
+		}
+		var rest []State
+		for _, s := range all {
+			switch {
+			case s.Of != worker || s.To.IsZero():
+				rest = append(rest, s)
+			case s.What == idle || s.What == working:
+				rest = append(rest, s.outside(run.From, run.To)...)
+			default:
+				rest = append(rest, s)
+				var left []State
+				for _, b := range busy {
+					left = append(left, b.outside(s.From, s.To)...)
+				}
+				busy = left
+			}
+		}
+		all = append(rest, busy...)
+	}
+	return all
+}
+
+// outside is what of a state lies outside of a range of time.
+func (s State) outside(from, to time.Time) (parts []State) {
+	if !from.Before(to) || !s.From.Before(to) || !from.Before(s.To) {
+		return []State{s}
+	}
+	before, after := s, s
+	before.To, after.From = from, to
+	for _, part := range []State{before, after} {
+		if part.From.Before(part.To) {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
 
 // earlierOf reports whether a transition is not the first one of its worker.

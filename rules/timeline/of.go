@@ -24,13 +24,35 @@ func Of(record *Record) Timeline {
 		Chain: r.chain(), Worker: r.workerLane(), Node: r.nodeLane(), Session: r.sessionLane(), Servers: r.serverLane(),
 		Gaps: []Gap{}, Truncated: !r.Read.IsZero(),
 	}
-	t.Wait = split(e.RequestedAt, r.waitEnd(), r.facts(), r.unknown)
+	t.Wait = r.grow(split(e.RequestedAt, r.waitEnd(), r.facts(), r.unknown))
 	for _, w := range t.Wait {
 		if w.Cause == Unknown {
 			t.Gaps = append(t.Gaps, Gap{From: w.From, To: w.To, Why: w.Evidence})
 		}
 	}
 	return t
+}
+
+// presentMax is how long before now the present cause may explain what the journal does not have yet: each router writes what it knows
+// once a second, and says with its heartbeat up to when that is complete.
+const presentMax = 10 * time.Second
+
+// grow has the last interval of a wait that goes on grow up to now by its present cause, where that is not written yet.
+func (r *reading) grow(waits []Wait) []Wait {
+	n, cause := len(waits)-1, causeOf(r.Present.Reason)
+	if n < 0 || !r.started().IsZero() || !r.Execution.FinishedAt.IsZero() || !slices.Contains(order, cause) || cause == Unknown {
+		return waits
+	}
+	last := &waits[n]
+	if last.Cause != Unknown || r.end().Sub(last.From) > presentMax {
+		return waits
+	}
+	if n > 0 && waits[n-1].Cause == cause {
+		waits[n-1].To = last.To
+		return waits[:n]
+	}
+	last.Cause, last.Source, last.Evidence = cause, FromNow, r.Present.Message
+	return waits
 }
 
 // end is the end of the window.

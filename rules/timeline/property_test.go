@@ -104,6 +104,17 @@ func (t draw) record() *timeline.Record {
 			r.Known[inc] = t.at("known until")
 		}
 	}
+	r.Transitions = several(t, "transitions", func() timeline.Transition {
+		states := rapid.SampledFrom([]string{"ready", "busy", "degraded", "terminating"})
+		return timeline.Transition{
+			Worker: rapid.SampledFrom([]messages.WorkerID{"a/python/3", "b/python/3"}).Draw(t.T, "worker"), At: t.at("transition"),
+			From: states.Draw(t.T, "state before"), To: states.Draw(t.T, "state"), Lasted: time.Duration(rapid.IntRange(0, 9).Draw(t.T, "lasted")) * time.Second,
+		}
+	})
+	slices.SortFunc(r.Transitions, func(x, y timeline.Transition) int { return x.At.Compare(y.At) })
+	if rapid.Bool().Draw(t.T, "present") {
+		r.Present = timeline.Present{Reason: t.reason(), Message: "now"}
+	}
 	if rapid.IntRange(0, 4).Draw(t.T, "bounded") == 0 {
 		r.Read = t.at("read")
 	}
@@ -129,6 +140,11 @@ func TestTheWaitIsCoveredAndShown(t *testing.T) {
 				require.Empty(rt, w.Source)
 				continue
 			}
+			if end := waitEnd(r); w.To.Equal(end) && r.Execution.FinishedAt.IsZero() && cause(r.Present.Reason) == w.Cause {
+				require.True(rt, w.Source == timeline.FromNow || shown(r, &w, w.From), "%s from %s", w.Cause, w.Source)
+				continue // it is the cause now
+			}
+			require.NotEqual(rt, timeline.FromNow, w.Source, "only the last interval is what it is now")
 			for _, moment := range []time.Time{w.From, w.From.Add(w.To.Sub(w.From) / 2), w.To.Add(-time.Nanosecond)} {
 				require.True(rt, shown(r, &w, moment), "%s from %s at %s", w.Cause, w.Source, moment)
 			}
@@ -137,6 +153,39 @@ func TestTheWaitIsCoveredAndShown(t *testing.T) {
 			require.True(rt, at.Equal(end), "the wait ends with %s, want %s", at, end)
 		} else {
 			require.Empty(rt, got.Wait)
+		}
+	})
+}
+
+// cause is the cause that a condition of the pool is.
+func cause(reason string) string {
+	if reason == roster.Ready.String() {
+		return timeline.BeingPlaced
+	}
+	return reason
+}
+
+// Whatever is recorded, a worker is not ready while it runs the execution, and is busy or in a worse state for the whole run.
+func TestAWorkerIsBusyWhileItRuns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		got := timeline.Of(draw{rt}.record())
+		for _, run := range got.Runs {
+			at := slices.IndexFunc(got.Attempts, func(a timeline.Attempt) bool { return a.Attempt == run.Attempt })
+			if at < 0 || !run.From.Before(run.To) || run.From.Before(got.Window.From) || run.To.After(got.Window.To) {
+				continue
+			}
+			ofRun := slices.DeleteFunc(slices.Clone(got.Worker), func(s timeline.State) bool { return s.Of != string(got.Attempts[at].Worker) })
+			for moment := run.From; moment.Before(run.To); moment = moment.Add(time.Second / 2) {
+				var states []string
+				for _, s := range ofRun {
+					if !moment.Before(s.From) && moment.Before(s.To) {
+						states = append(states, s.What)
+					}
+				}
+				require.NotEmpty(rt, states, "at %s", moment)
+				require.NotContains(rt, states, "ready", "at %s", moment)
+			}
 		}
 	})
 }

@@ -196,6 +196,40 @@ func TestTheEvidenceNamesWhatShowsTheCause(t *testing.T) {
 	require.Equal(t, timeline.FromRow, waits[3].Source)
 }
 
+// What waits now does so by its present cause, also in the seconds that are not in the journal yet.
+func TestTheLastWaitGrowsByThePresentCause(t *testing.T) {
+	t.Parallel()
+	waiting := ran(func(e *messages.Execution) {
+		e.Status, e.Attempt, e.StartedAt, e.ScheduledAt, e.FinishedAt, e.FirstPlacedAt = messages.Requested, 0, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	})
+	busy := []messages.JournalEntry{condition(a, -1, "workers_busy")}
+	for name, c := range map[string]struct {
+		e       messages.Execution
+		present string
+		known   float64
+		want    []string
+	}{
+		"the same cause":            {waiting, "workers_busy", 18, []string{"0-20 workers_busy"}},
+		"another one":               {waiting, "workers_cordoned", 18, []string{"0-18 workers_busy", "18-20 workers_cordoned"}},
+		"it is next":                {waiting, "ready", 18, []string{"0-18 workers_busy", "18-20 being_placed"}},
+		"nothing is known":          {waiting, "", 18, []string{"0-18 workers_busy", "18-20 unknown"}},
+		"no cause of a wait":        {waiting, "not_loaded", 18, []string{"0-18 workers_busy", "18-20 unknown"}},
+		"the journal is far behind": {waiting, "workers_busy", 5, []string{"0-5 workers_busy", "5-20 unknown"}},
+		"it has ended": {ran(func(e *messages.Execution) { e.StartedAt, e.ScheduledAt, e.Attempt = time.Time{}, time.Time{}, 0 }), "workers_busy", 8,
+			[]string{"0-8 workers_busy", "8-12 unknown"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := timeline.Of(&timeline.Record{Now: sec(20), Execution: c.e, Conditions: busy, Known: map[messages.Incarnation]time.Time{a: sec(c.known)},
+				Present: timeline.Present{Reason: c.present, Message: "now"}})
+			require.Equal(t, c.want, text(got.Wait))
+			for _, w := range got.Wait {
+				require.Equal(t, w.Cause == timeline.Unknown, w.Source == "", w)
+			}
+		})
+	}
+}
+
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	e := ran(strict, func(e *messages.Execution) {
@@ -251,7 +285,8 @@ func TestLanes(t *testing.T) {
 		{From: sec(4), To: sec(8), Of: "a/python/3", What: "degraded", Reason: "slow"},
 		{From: sec(4), To: sec(5), Of: "b/python/3", What: "ready"},
 		{From: sec(5), To: sec(12), Of: "b/python/3", What: "terminated", Reason: "killed"},
-		{From: sec(8), To: sec(12), Of: "a/python/3", What: "ready", Reason: "recovered"},
+		{From: sec(8), To: sec(10), Of: "a/python/3", What: "ready", Reason: "recovered"},
+		{From: sec(10), To: sec(12), Of: "a/python/3", What: "busy", Reason: "it ran this execution"},
 	}, got.Worker)
 	require.Equal(t, []timeline.State{{From: sec(5.5), Of: "b", What: "dead", Reason: "lease", By: "a"}}, got.Node)
 	require.Equal(t, []timeline.State{
