@@ -158,7 +158,7 @@ func poolQueue(d *supervisor.Description, node string) *view.PoolQueue {
 		q.ByPriority = append(q.ByPriority, view.PriorityCount{Priority: priority, N: n})
 	}
 	for reason, n := range d.Waits.Reasons {
-		q.ByCause = append(q.ByCause, view.CauseCount{Reason: reason.String(), Message: reason.Sentence(), N: n})
+		q.ByCause = append(q.ByCause, view.CauseCount{Reason: reason.String(), Message: reason.Sentence(), WhatToDo: reason.Advice(), N: n})
 	}
 	slices.SortFunc(q.ByPriority, func(a, b view.PriorityCount) int { return cmp.Compare(b.Priority, a.Priority) })
 	slices.SortFunc(q.ByCause, func(a, b view.CauseCount) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Reason, b.Reason)) })

@@ -49,7 +49,8 @@ func TestAPoolIsDescribedInDetail(t *testing.T) {
 	require.Equal(t, []view.PoolQueue{{
 		Node: "b", Mode: "leading", Epoch: 4, Held: 1500, Counted: 1000, ByPriority: []view.PriorityCount{{Priority: 5, N: 100}, {Priority: 0, N: 900}},
 		ByCause: []view.CauseCount{
-			{Reason: "workers_busy", Message: roster.WorkersBusy.Sentence(), N: 990}, {Reason: "session_order", Message: roster.SessionOrder.Sentence(), N: 10},
+			{Reason: "workers_busy", Message: roster.WorkersBusy.Sentence(), WhatToDo: roster.WorkersBusy.Advice(), N: 990},
+			{Reason: "session_order", Message: roster.SessionOrder.Sentence(), WhatToDo: roster.SessionOrder.Advice(), N: 10},
 		},
 	}}, v.Queues)
 	require.InDelta(t, 1, v.Drain.In, 1e-9)

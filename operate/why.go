@@ -37,12 +37,15 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 		return x, nil
 	case e.Status == messages.Requested && e.RunAt.After(q.cfg.Clock.Now()):
 		x.Reason, x.Message, x.Until = "not_due", "it waits for its time", e.RunAt
+		x.WhatToDo = "Nothing: it is placed at its time. Without `--at` a submission does not wait for one."
 		if e.TakeBacks > 0 {
+			x.WhatToDo = roster.BackedOff.Advice()
 			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row, and waits before it is placed again", e.TakeBacks)
 		}
 	case q.heldRemotely(&e):
 		reason := remoteReasons[e.Status]
 		x.Reason, x.Message = reason.String(), fmt.Sprintf("%s; its worker is %s, of another node", reason.Sentence(), e.WorkerID)
+		x.WhatToDo = reason.Advice()
 	default:
 		q.askPool(ctx, &e, &x)
 	}
@@ -83,7 +86,7 @@ func (q *executions) whyAway(id messages.ExecutionID) (x view.Explanation, away 
 	if q.cfg.Self.Gate() == nil {
 		return x, false
 	}
-	x = view.Explanation{Execution: id, Reason: roster.StoreAway.String(), Message: roster.StoreAway.Sentence()}
+	x = view.Explanation{Execution: id, Reason: roster.StoreAway.String(), Message: roster.StoreAway.Sentence(), WhatToDo: roster.StoreAway.Advice()}
 	if list := q.cfg.Servers.Waits(); len(list) > 0 {
 		x.Message += " (" + strings.Join(list, "; ") + ")"
 	}
@@ -94,6 +97,7 @@ func (q *executions) whyAway(id messages.ExecutionID) (x view.Explanation, away 
 func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view.Explanation) {
 	if !q.cfg.Pools.Has(e.Pool) {
 		x.Reason, x.Message = "no_pool", fmt.Sprintf("this node has no pool %q: the pack that declares it is not loaded", e.Pool)
+		x.WhatToDo = "Load the pack (`troupe reload`), or cancel the execution."
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -101,6 +105,7 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 	reason, detail, err := q.askRouter(limited, e)
 	if err != nil {
 		x.Reason, x.Message = "router_silent", "the pool's router does not answer: "+err.Error()
+		x.WhatToDo = fmt.Sprintf("`troupe tree troupe/pools/%s` shows its mailbox and last failure.", e.Pool)
 		return
 	}
 	if reason == roster.NotLoaded { // the router holds the head of a session alone
@@ -109,7 +114,7 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 	if halted := q.cfg.Servers.Halted(e.Pool); reason == roster.NotLoaded && halted != roster.Ready {
 		reason = halted
 	}
-	x.Reason, x.Message = reason.String(), reason.Sentence()
+	x.Reason, x.Message, x.WhatToDo = reason.String(), reason.Sentence(), reason.Advice()
 	if detail != "" {
 		x.Message += ": " + Clip(detail, FailureMax)
 	}

@@ -116,40 +116,14 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 	})
 }
 
-// advice is what a person does about each reason why an execution waits. A reason without one fails the test below.
-var advice = map[roster.Reason]string{
-	roster.StoreAway:       "See *A server is away* below. Nothing is lost: accepted executions are stored, and running ones go on.",
-	roster.BrokerAway:      "See *A server is away* below. The execution is stored, and placed as soon as the broker is back.",
-	roster.BrokerBlocked:   "`rabbitmq-diagnostics alarms` on the broker's machine: give it memory or disk. The execution is stored, and placed when the alarm is over.",
-	roster.NotLoaded:       "Nothing, if it is not due or many wait before it: `troupe pools` shows how many (WAITING). A higher `--priority` goes first.",
-	roster.Ready:           "Nothing: it is placed within a second. If it stays, see *A pool that does not deliver* below.",
-	roster.WorkersBusy:     "Wait, or give the pool more workers (`pool.<runtime>` or `workers:` in pack.yaml). `troupe top` shows what runs and for how long. A `queue_deadline` bounds the wait.",
-	roster.WorkersCordoned: "`troupe uncordon pool NAME`, `troupe uncordon worker ID` or `troupe uncordon node NAME`. `troupe workers` shows what is cordoned.",
-	roster.WorkersStarting: "Wait for the start. If it takes long, `troupe workers` shows each worker's last failure, and the node's log its stderr.",
-	roster.SessionOrder:    "Nothing: a session's executions run one at a time, in order. `troupe list --session NAME` shows the first. Cancel it if it hangs.",
-	roster.SessionWorker:   "Wait for that worker (`troupe sessions`, `troupe workers ID`). With `--affinity hint` it would run elsewhere, without the session's state.",
-	roster.SessionUnknown:  "Nothing: the answer takes one store query.",
-	roster.NoWorkerYet:     "The action has `on_no_worker: wait`. Find out why the pool has no worker: `troupe pools`, `troupe doctor`. The execution fails with `no_workers` after `executor.no_worker_deadline`.",
-	roster.Settling:        "Nothing: after a start the router waits one heartbeat interval before it says that there are no workers.",
-	roster.PoolBroken:      "See *A broken pool* below.",
-	roster.BackedOff:       "Its workers do not start it. `troupe get ID --events` shows the reasons. Check the workers that it names.",
-	roster.BeingPlaced:     "Nothing: this takes one store transaction. If it stays, the disk is slow or full: check `troupe doctor` and `troupe_store_transaction_seconds`.",
-	roster.OnQueue:         "Nothing: it is claimed when the worker is free, or taken back after `executor.claim_timeout` (15 s). Its status may still be `requested`: with the dispatch `direct` it becomes `running` by its claim.",
-	roster.TakenBack:       "Nothing: it is placed elsewhere. `troupe_take_backs_total` counts how often that happens, by reason.",
-	roster.IsRunning:       "`troupe logs -f ID` shows its output and progress; `troupe cancel ID` stops it.",
-	roster.Handed:          "Nothing: the next router places it.",
-	roster.SessionBackedOff: "The session's first execution is not started by its workers. `troupe list --session NAME` shows it, and `troupe get ID --events` the reasons. " +
-		"Cancel it to let the others run.",
-}
-
 // The page names every reason that the router can give, with what to do about it.
 func TestTroubleshootingPageHasEveryReason(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("| reason | meaning | what to do |\n|---|---|---|\n")
 	for _, r := range roster.Reasons() {
-		require.NotEmpty(t, advice[r], "reason %s has no advice", r)
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r, r.Sentence(), advice[r])
+		require.NotEmpty(t, r.Advice(), "reason %s has no advice", r)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r, r.Sentence(), strings.ReplaceAll(r.Advice(), "in docs/troubleshooting.md", "below"))
 	}
 	rendered(t, "troubleshooting.md", between(t, "troubleshooting.md", "reasons", b.String()))
 }

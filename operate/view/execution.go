@@ -25,6 +25,7 @@ type Explanation struct {
 	Status    messages.Status      `json:"status,omitzero"` // empty while the store is unavailable
 	Reason    string               `json:"reason"`          // a closed set of words
 	Message   string               `json:"message"`         // a sentence
+	WhatToDo  string               `json:"what_to_do,omitempty" doc:"what a person does about the reason"`
 	Until     time.Time            `json:"until,omitzero"`
 	Retry     *Retry               `json:"retry,omitempty"` // whether a retry follows
 }

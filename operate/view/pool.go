@@ -101,9 +101,10 @@ type PriorityCount struct {
 
 // CauseCount is how many executions wait for a reason.
 type CauseCount struct {
-	Reason  string `json:"reason" doc:"as why has it"`
-	Message string `json:"message" doc:"the same in a sentence"`
-	N       int    `json:"n"`
+	Reason   string `json:"reason" doc:"as why has it"`
+	Message  string `json:"message" doc:"the same in a sentence"`
+	WhatToDo string `json:"what_to_do,omitempty" doc:"what a person does about it"`
+	N        int    `json:"n"`
 }
 
 // Drain is how long what waits takes at the rates of the last minutes.
