@@ -14,7 +14,7 @@ export interface Failure {
   details?: unknown
   failed_by?: string
   stderr?: string
-  exit?: unknown
+  exit?: string
 }
 
 export interface Retry {
@@ -112,6 +112,7 @@ export interface Explanation {
   status?: Status
   reason: string
   message: string
+  what_to_do?: string
   until?: string
   retry?: Retry
 }
@@ -143,6 +144,7 @@ export interface Wait extends Interval { cause: string; source?: string; evidenc
 export interface Attempt {
   attempt: number
   worker?: string
+  incarnation?: string
   generation?: number
   scheduled_at?: string
   claim_by?: string
@@ -230,7 +232,7 @@ export interface PoolQueue {
   held: number
   counted: number
   by_priority: { priority: number; n: number }[]
-  by_cause: { reason: string; message: string; n: number }[]
+  by_cause: { reason: string; message: string; what_to_do?: string; n: number }[]
 }
 export interface PoolDetail extends Pool {
   slots?: { state: string; n: number }[]

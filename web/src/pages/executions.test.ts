@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
-import { differs, exported, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take } from './executions'
+import { differs, exported, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
@@ -80,4 +80,18 @@ describe('a row that differs from an execution', () => {
     ['something new', row(1, { status: 'running', labels: { a: 'b' }, worker: 'n/go/0' }), true],
     ['less of its error', row(1, { status: 'running', labels: { a: 'b' }, error: { code: 'c' } as Execution['error'] }), false],
   ])('%s', (_, r, want) => expect(differs(was, r)).toBe(want))
+})
+
+describe('waitOf', () => {
+  const at = (s: number) => new Date(Date.parse('2026-11-26T10:00:00Z') + s * 1000).toISOString()
+  for (const [what, e, want] of [
+    ['waits', { requested_at: at(0) }, '1 min 30 s'],
+    ['waited', { requested_at: at(0), started_at: at(2) }, '2.0 s'],
+    ['was due later', { requested_at: at(0), run_at: at(60), started_at: at(61) }, '1.0 s'],
+    ['is due later', { requested_at: at(0), run_at: at(90 + 3545) }, 'in 59 min'],
+    ['is due soon', { requested_at: at(0), run_at: at(90.2) }, 'in 1.0 s'],
+    ['was cancelled before it was due', { requested_at: at(0), run_at: at(3600), finished_at: at(10) }, '0 s'],
+  ] as const) {
+    it(what, () => expect(waitOf(e, Date.parse(at(90)))).toBe(want))
+  }
 })

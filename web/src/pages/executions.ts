@@ -3,6 +3,7 @@ import type { Execution } from '../api/types'
 import { ended, statuses } from '../ui/status'
 import type { Key } from '../state/filters'
 import { timeKeys } from '../state/range'
+import { duration } from '../state/time'
 
 const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
 const label = (v: string) => (/^[^=]+=/.test(v) ? undefined : 'want name=value')
@@ -28,6 +29,16 @@ export const keys: readonly Key[] = [
   { name: 'not.label', each: true, check: label },
   { name: 'not.error', each: true },
 ]
+
+/** How long one has waited since it was due, or when it is due: in one unit, for a narrow column. */
+export function waitOf(e: Pick<Execution, 'requested_at' | 'run_at' | 'started_at' | 'finished_at'>, now: number): string {
+  const due = Math.max(Date.parse(e.requested_at), e.run_at ? Date.parse(e.run_at) : 0)
+  const end = e.started_at ?? e.finished_at
+  if (end) return duration(Math.max(0, Date.parse(end) - due))
+  if (due <= now) return duration(now - due)
+  const unit = [86_400_000, 3_600_000, 60_000].find((u) => due - now >= u) ?? 1000
+  return `in ${duration(Math.max(1, Math.round((due - now) / unit)) * unit)}`
+}
 
 /** How many rows a list holds. */
 export const rowsMax = 2000

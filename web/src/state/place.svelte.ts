@@ -35,8 +35,10 @@ addEventListener('popstate', () => { current = read() })
 // Links within the console do not load the page again.
 addEventListener('click', (event) => {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
-  const link = (event.target as Element).closest?.('a[href]') as HTMLAnchorElement | null
-  if (!link || link.target || link.origin !== base.origin || !link.pathname.startsWith(base.pathname)) return
+  const link = (event.target as Element).closest?.('a[href]') // also one of a drawing
+  if (!link || link.hasAttribute('target')) return
+  const to = new URL(link.getAttribute('href')!, document.baseURI)
+  if (to.origin !== base.origin || !to.pathname.startsWith(base.pathname)) return
   event.preventDefault()
-  go(link.href)
+  go(to.href)
 })

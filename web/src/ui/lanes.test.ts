@@ -27,6 +27,29 @@ describe('draw', () => {
     expect(d.lanes[1]!.items[0]).toMatchObject({ x: 600, w: 400 })
   })
 
+  it('gives a short wait a width beside a long run, which is not folded', () => {
+    const d = draw({ ...empty, wait: [{ from: at(0), to: at(0.01), cause: 'being_placed', evidence: '' }],
+      run: [{ from: at(0.01), to: at(100), attempt: 1, outcome: 'completed' }] }, 0, 1000)
+    expect(d.folds).toEqual([])
+    expect(d.lanes.map((l) => l.items[0]!.w)).toEqual([100, 900])
+  })
+
+  it('keeps marks apart where parts with other scales meet', () => {
+    const d = draw({ ...empty, window: { from: at(0), to: at(110) }, wait: [{ from: at(0), to: at(1), cause: 'being_placed', evidence: '' }, { from: at(1), to: at(10), cause: 'on_queue', evidence: '' }],
+      run: [{ from: at(10), to: at(110), attempt: 1, outcome: 'completed' }] }, 0, 1000)
+    expect(d.ticks.length).toBeGreaterThan(3)
+    for (const [i, t] of d.ticks.entries()) expect(t.x - (d.ticks[i - 1]?.x ?? -90)).toBeGreaterThanOrEqual(45)
+  })
+
+  it('links what it draws', () => {
+    const d = draw({ ...empty, wait: [{ from: at(0), to: at(20), cause: 'session_order', evidence: '', link: 'id' }],
+      attempts: [{ attempt: 1, worker: 'n/py/3', incarnation: 'inc', scheduled_at: at(20) }], worker: [{ from: at(0), to: at(9), of: 'n/py/3', what: 'ready' }],
+      node: [{ from: at(1), of: 'n', what: 'late' }, { from: at(1), of: 'other', what: 'late' }],
+      session: [{ from: at(0), to: at(9), of: 'py/u/17', what: 'unbound' }], servers: [{ from: at(1), to: at(2), of: 'store', what: 'away' }] }, 0, 1000)
+    expect(d.lanes.map((l) => l.items.map((i) => i.href))).toEqual([
+      ['executions/id'], ['workers/n/py/3'], ['workers/n/py/3'], ['nodes/inc', undefined], ['sessions/py/u%2F17'], [undefined]])
+  })
+
   it('marks what was not recorded', () => {
     const d = draw({ ...empty, wait: [{ from: at(0), to: at(25), cause: 'unknown', evidence: '' }], gaps: [{ from: at(0), to: at(25), why: 'not kept' }] }, 0, 1000)
     expect(d.lanes.map((l) => l.items[0]!.tone)).toEqual(['unknown', 'unknown'])

@@ -1,6 +1,8 @@
 // Where the parts of an execution's timeline are drawn. Pure: the answer of /timeline in, places out.
-import type { Timeline } from '../api/types'
+import type { State, Timeline } from '../api/types'
+import { to as path } from '../state/route'
 import { duration } from '../state/time'
+import { axis, type Piece, type Stretch } from './axis'
 
 export interface Item {
   x: number
@@ -16,19 +18,15 @@ export interface Tick { x: number; text: string }
 export interface Fold { x: number; w: number; text: string }
 export interface Drawing { lanes: Lane[]; ticks: Tick[]; folds: Fold[]; from: number; to: number; width: number }
 
-/** A part of the axis: time from a to b is drawn from x to x + w. */
-interface Piece { a: number; b: number; x: number; w: number; folded: boolean }
-
-// A stretch in which nothing happens is folded if it takes more than this part of the whole.
-const foldAbove = 0.6
-const foldedWidth = 0.2
+// In these waits nothing happens but time.
+const idle = ['not_due', 'backed_off']
 
 const time = (text: string) => Date.parse(text)
 
 export function draw(t: Timeline, now: number, width: number): Drawing {
   const from = time(t.window.from)
   const to = Math.max(time(t.window.to), from + 1)
-  const pieces = axis(from, to, moments(t, from, to), width)
+  const pieces = axis(stretches(t, from, to), width)
   const at = (when: number) => place(pieces, Math.min(Math.max(when, from), to), width)
   const span = (a: string, b: string | undefined): { x: number; w: number; open: boolean } => {
     const x = at(time(a))
@@ -37,10 +35,11 @@ export function draw(t: Timeline, now: number, width: number): Drawing {
   const lanes: Lane[] = [
     { name: 'wait', items: t.wait.map((w) => ({
       ...span(w.from, w.to), open: false, text: w.cause, tone: w.cause === 'unknown' ? 'unknown' : 'wait',
-      detail: `${w.cause} for ${duration(time(w.to) - time(w.from))}: ${w.evidence}`, href: w.link })) },
+      detail: `${w.cause} for ${duration(time(w.to) - time(w.from))}: ${w.evidence}`, href: w.link && `executions/${w.link}` })) },
     { name: 'placed', items: t.attempts.filter((a) => a.scheduled_at ?? a.started_at).map((a) => ({
       ...span((a.scheduled_at ?? a.started_at)!, a.ended_at), text: `a${a.attempt} ${a.worker ?? ''}`, tone: toneOf(a.ended ?? ''),
-      detail: `attempt ${a.attempt} on ${a.worker ?? 'no worker'}${a.ended ? `: ${a.ended}` : ''}${a.reason ? ` (${a.reason})` : ''}` })) },
+      href: workerPage(a.worker),
+      detail: `attempt ${a.attempt} on ${a.worker ?? 'no worker'}${a.generation ? `, generation ${a.generation}` : ''}${a.ended ? `: ${a.ended}` : ''}${a.reason ? ` (${a.reason})` : ''}` })) },
     { name: 'run', items: t.run.map((r) => ({
       ...span(r.from, r.to), open: !r.outcome, text: r.outcome ?? 'running', tone: r.outcome ? toneOf(r.outcome) : 'run',
       detail: `run of attempt ${r.attempt}, ${duration(time(r.to) - time(r.from))}: ${r.outcome ?? 'running'}${r.code ? ` (${r.code})` : ''}` })) },
@@ -48,7 +47,7 @@ export function draw(t: Timeline, now: number, width: number): Drawing {
   for (const [name, states] of [['worker', t.worker], ['node', t.node], ['session', t.session], ['servers', t.servers]] as const) {
     lanes.push({ name, items: states.filter((s) => time(s.from) <= to).map((s) => ({
       ...(s.to ? span(s.from, s.to) : { x: at(time(s.from)), w: 0, open: false }),
-      text: s.what, tone: stateTone(s.what),
+      text: s.what, tone: stateTone(s.what), href: pageOf(name, s, t),
       detail: `${s.of}: ${s.what}${s.reason ? ` (${s.reason})` : ''}${s.by ? `, seen by ${s.by}` : ''}` })) })
   }
   lanes.push({ name: 'gaps', items: t.gaps.map((g) => ({ ...span(g.from, g.to), open: false, text: 'unknown', tone: 'unknown', detail: g.why })) })
@@ -58,29 +57,29 @@ export function draw(t: Timeline, now: number, width: number): Drawing {
   }
 }
 
-/** Every time at which something begins or ends, in order. */
-function moments(t: Timeline, from: number, to: number): number[] {
-  const all = [from, to]
-  for (const part of [t.wait, t.run, t.worker, t.node, t.session, t.servers, t.gaps]) {
-    for (const p of part) all.push(time(p.from), p.to ? time(p.to) : NaN)
+const workerPage = (id: string | undefined) => (id ? path('workers', ...id.split('/')) : undefined)
+
+/** The page of what a state is of. */
+export function pageOf(lane: 'worker' | 'node' | 'session' | 'servers', s: Pick<State, 'of'>, t: Pick<Timeline, 'attempts'>): string | undefined {
+  const cut = s.of.indexOf('/')
+  switch (lane) {
+    case 'worker': return workerPage(s.of)
+    case 'session': return cut > 0 ? path('sessions', s.of.slice(0, cut), s.of.slice(cut + 1)) : undefined
+    case 'node': {
+      const at = t.attempts.find((a) => a.incarnation && (a.incarnation === s.of || a.worker?.startsWith(`${s.of}/`)))
+      return at?.incarnation && path('nodes', at.incarnation)
+    }
   }
-  for (const a of t.attempts) for (const at of [a.scheduled_at, a.started_at, a.ended_at]) if (at) all.push(time(at))
-  return [...new Set(all.filter((m) => m >= from && m <= to))].sort((a, b) => a - b)
+  return undefined
 }
 
-function axis(from: number, to: number, marks: number[], width: number): Piece[] {
-  let longest = 0
-  for (let i = 1; i < marks.length; i++) if (marks[i]! - marks[i - 1]! > marks[longest + 1]! - marks[longest]!) longest = i - 1
-  const a = marks[longest]!, b = marks[longest + 1]!
-  if (marks.length < 4 || (b - a) / (to - from) <= foldAbove) return [{ a: from, b: to, x: 0, w: width, folded: false }]
-  const rest = (to - from) - (b - a)
-  const scale = (width * (1 - foldedWidth)) / rest
-  const pieces = [
-    { a: from, b: a, x: 0, w: (a - from) * scale, folded: false },
-    { a, b, x: (a - from) * scale, w: width * foldedWidth, folded: true },
-    { a: b, b: to, x: (a - from) * scale + width * foldedWidth, w: (to - b) * scale, folded: false },
-  ]
-  return pieces.filter((p) => p.b > p.a)
+/** The stretches between the moments at which something of the execution begins or ends, in order. */
+function stretches(t: Timeline, from: number, to: number): Stretch[] {
+  const own = [...t.wait, ...t.run].flatMap((p) => [time(p.from), time(p.to)])
+  for (const a of t.attempts) for (const at of [a.scheduled_at, a.started_at, a.ended_at]) if (at) own.push(time(at))
+  const marks = [...new Set([from, to, ...own.filter((m) => m > from && m < to)])].sort((a, b) => a - b)
+  const rests = t.wait.filter((w) => idle.includes(w.cause))
+  return marks.slice(1).map((b, i) => ({ a: marks[i]!, b, idle: rests.some((w) => time(w.from) <= marks[i]! && time(w.to) >= b) }))
 }
 
 function place(pieces: Piece[], when: number, width: number): number {
@@ -99,7 +98,9 @@ function ticks(pieces: Piece[], from: number): Tick[] {
     const wanted = ((p.b - p.a) / p.w) * tickWidth
     const step = steps.find((s) => s >= wanted) ?? steps.at(-1)!
     for (let at = Math.ceil((p.a - from) / step) * step; from + at <= p.b; at += step) {
-      found.push({ x: p.x + ((from + at - p.a) / (p.b - p.a)) * p.w, text: at === 0 ? '0' : `+${duration(at)}` })
+      const x = p.x + ((from + at - p.a) / (p.b - p.a)) * p.w
+      if (x - (found.at(-1)?.x ?? -tickWidth) < tickWidth / 2) continue // parts with other scales meet here
+      found.push({ x, text: at === 0 ? '0' : `+${duration(at)}` })
     }
   }
   return found

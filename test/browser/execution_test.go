@@ -1,0 +1,71 @@
+package browser
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// One that waits says why, what to do, and up to now; the list says when it is due.
+func TestOneThatWaitsSaysWhatToDo(t *testing.T) {
+	n := shared(t)
+	label := map[string]any{"test": "waits"}
+	e := submit(t, n, "core.noop", map[string]any{}, map[string]any{"labels": label, "run_at": time.Now().Add(time.Hour)})
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows(".why", "not_due")
+	p.shows(".why", "What to do: Nothing: it is placed at its time.")
+	p.shows(".card", "It has not started.")
+	p.visit("/console/executions?label=test%3Dwaits")
+	p.shows("tbody .c-wait", "in ")
+	require.NotContains(t, p.text("tbody"), "−")
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/"+e.ID+"/cancel", nil)
+}
+
+// A failure leads to its group, a retry to its chain; what is drawn leads to its page.
+func TestAFailureLeadsOn(t *testing.T) {
+	n := shared(t)
+	first := submit(t, n, "core.fail", map[string]any{"message": "leads on", "code": "leads"}, map[string]any{"max_retries": 0, "wait_seconds": 30, "session": "leads"})
+	require.Equal(t, "failed", first.Status)
+	second := ask[execution](t, n, http.MethodPost, "/api/v1/executions/"+first.ID+"/retry", nil)
+	p := open(t, n, "/console/executions/"+first.ID)
+	p.until("its retry, once", func() bool {
+		return strings.Contains(p.text(".card.bad"), "Retried as ") && strings.Count(p.text(".card.bad"), second.ID[len(second.ID)-6:]) == 1
+	})
+	p.shows(".facts", "0 of 0")
+	p.until("both links of the chain with their times", func() bool { return p.count(".chain li") == 2 && p.count(".chain time") == 2 })
+	p.do(chromedp.Evaluate("document.querySelector('.lanes svg a[href^=\"workers/\"]').dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))", nil))
+	p.until("its worker's page", func() bool { return strings.Contains(p.value("location.pathname"), "/console/workers/n1/") })
+	p.visit("/console/executions/" + second.ID)
+	p.shows(".facts", "1, of which the node makes up to 0 by itself")
+	p.do(chromedp.Click("//a[.='its group']", chromedp.BySearch))
+	p.shows("h1", "Errors")
+	p.shows("tbody", "leads on")
+	p.visit("/console/executions/" + second.ID)
+	p.do(chromedp.Click("//dl//a[.='leads']", chromedp.BySearch))
+	p.shows("h1", "Session leads")
+	p.looks("session-of-a-failure")
+}
+
+// While it runs its worker is busy. Once the node is gone the page says so once, is grey, and cancels nothing.
+func TestTheNodeOfARunIsLost(t *testing.T) {
+	apart(t)
+	n := start(t)
+	e := submit(t, n, "demo.progress", map[string]any{"steps": 100, "seconds": 200}, nil)
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows(".head", "running")
+	p.do(chromedp.Click("details.steps > summary"))
+	p.shows(".steps", ": busy")
+	p.looks("execution-runs")
+	p.cutOff()
+	n.kill()
+	p.shows(".trouble", "The node does not answer")
+	p.until("all is grey", func() bool { return p.count(".stale .facts") == 1 })
+	p.until("nothing can be cancelled", func() bool { return p.count(`.head button.danger[aria-disabled="true"]`) == 1 })
+	require.Contains(t, p.value(`document.querySelector('.head button.danger').title`), "what you see is from before")
+	require.Equal(t, 1, p.count(".trouble"), "one banner: %s", p.text(".trouble"))
+	p.accessible("an execution whose node is lost")
+}
