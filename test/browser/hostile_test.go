@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -36,7 +37,7 @@ func (p *page) harmless(where string) {
 	p.t.Helper()
 	require.Equal(p.t, "undefined", p.value("typeof taken"), "%s: a text ran", where)
 	require.Zero(p.t, p.count("main img, main script, main iframe, main object, main b > i, main table a[onclick]"), "%s: a text became elements", where)
-	require.Equal(p.t, "", p.value("[...document.querySelectorAll('a')].filter((a) => !/^https?:$/.test(a.protocol)).map((a) => a.outerHTML).join()"), "%s: a link leads elsewhere", where)
+	require.Equal(p.t, "", p.value("[...document.querySelectorAll('a')].filter((a) => !/^https?:$/.test(new URL(a.getAttribute('href') ?? '', document.baseURI).protocol)).map((a) => a.outerHTML).join()"), "%s: a link leads elsewhere", where)
 	require.NotRegexp(p.t, `[\x{202a}-\x{202e}\x{2066}-\x{2069}\x{200b}\x00\x07\x1b]`, p.text("main"), "%s: marks are shown, and do nothing", where)
 }
 
@@ -46,10 +47,11 @@ func TestWhatProgramsWriteIsText(t *testing.T) {
 	apart(t)
 	n := start(t, "--packs", hostilePack(t))
 	e := submit(t, n, "bad.say", map[string]any{"turned": turned, hostile: hostile}, map[string]any{
-		"wait_seconds": 30, "session": "<i>s</i>", "labels": map[string]any{"<b>team": hostile}, "idempotency_key": hostile,
+		"wait_seconds": 30, "session": "<i>s</i>\u202e", "labels": map[string]any{"<b>team": hostile, "\u202eturned": "\u2066round\u200b"}, "idempotency_key": hostile,
 	})
 	require.Equal(t, "failed", e.Status)
-	ask[map[string]any](t, n, http.MethodPost, "/api/v1/marks", map[string]any{"name": "deploy " + hostile[:60]})
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/marks", map[string]any{"name": "deploy \u202e" + hostile[:50]})
+	late := submit(t, n, "bad.say", map[string]any{"turned": ""}, map[string]any{"session": "late\u202e", "run_at": time.Now().Add(time.Hour), "labels": map[string]any{"l": "\u202e"}})
 	submit(t, n, "core.echo", map[string]any{"text": hostile + turned[:9]}, map[string]any{"wait_seconds": 10})
 
 	p := open(t, n, "/console/executions/"+e.ID)
@@ -64,10 +66,17 @@ func TestWhatProgramsWriteIsText(t *testing.T) {
 	})
 	p.do(chromedp.Evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true)); document.querySelectorAll('main input[type=checkbox]').forEach((i) => i.click())", nil))
 	p.until("parameters", func() bool { return strings.Contains(p.text(".json pre"), "onerror=taken=1") })
+	p.shows(".facts", "⟨U+202E⟩turned")
+	p.shows(".facts", "⟨U+2066⟩round⟨U+200B⟩")
+	p.shows(".facts", "<i>s</i>⟨U+202E⟩")
 	p.harmless("the execution")
+	p.visit("/console/executions/" + late.ID)
+	p.shows(".facts", "late⟨U+202E⟩")
+	p.harmless("one that is not due")
 	for _, page := range []struct{ path, shows string }{
-		{"", "deploy <img"}, {"executions?label=%3Cb%3Eteam%3D" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(hostile, "=", "%3D"), "<", "%3C"), " ", "%20"), "bad.say"},
-		{"errors", "<img src"}, {"errors?by=worker", "<img src"}, {"sessions", "<i>s</i>"}, {"history", "deploy <img"}, {"history?kind=session", "<i>s</i>"}, {"changes", "deploy <img"},
+		{"", "deploy ⟨U+202E⟩<img"}, {"executions?label=%3Cb%3Eteam%3D" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(hostile, "=", "%3D"), "<", "%3C"), " ", "%20"), "bad.say"},
+		{"errors", "<img src"}, {"errors?by=worker", "<img src"}, {"sessions", "<i>s</i>⟨U+202E⟩"}, {"history", "deploy ⟨U+202E⟩<img"}, {"history?kind=session", "<i>s</i>⟨U+202E⟩"}, {"changes", "deploy ⟨U+202E⟩<img"},
+		{"sessions/bad.own/%3Ci%3Es%3C%2Fi%3E%E2%80%AE", "Session <i>s</i>⟨U+202E⟩"}, {"executions?label=l%3D%E2%80%AE", "l=⟨U+202E⟩"}, {"history?subject=%E2%80%AE", "⟨U+202E⟩"},
 		{"workers?pool=bad.never", "n1/bad.never/0"}, {"workers/n1/bad.never/0", "<img src"},
 	} {
 		p.visit("/console/" + page.path)

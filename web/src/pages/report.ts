@@ -9,9 +9,9 @@ export function report(e: Execution, why: Explanation | undefined, line: Timelin
   const out = [`## ${e.action_ref} ${e.version ?? ''}: ${e.status}`, '', `- id: \`${e.id}\``, `- requested: ${e.requested_at}${e.created_by ? ` by ${e.created_by}` : ''}`]
   if (e.started_at) out.push(`- waited ${duration(ms(e.requested_at, e.started_at))}, started ${e.started_at}${e.worker ? ` on ${e.worker}` : ''}`)
   if (e.finished_at) out.push(`- ended ${e.finished_at}${e.duration_ms !== undefined ? ` after ${duration(e.duration_ms)}` : ''}`)
-  if (why && !e.finished_at) out.push(`- now: ${why.message} (${why.reason})`)
-  if (e.error) out.push(`- error: \`${e.error.code}\` ${visible(e.error.message ?? '')}`)
-  if (why?.retry) out.push(`- retry: ${why.retry.message}`)
+  if (why && !e.finished_at) out.push(`- now: ${visible(why.message)} (${why.reason})`)
+  if (e.error) out.push(`- error: \`${visible(e.error.code)}\` ${visible(e.error.message ?? '')}`)
+  if (why?.retry) out.push(`- retry: ${visible(why.retry.message)}`)
   if (line?.wait.length) {
     out.push('', '| waited for | how long | shown by |', '|---|---|---|')
     for (const w of line.wait) out.push(`| ${w.cause} | ${duration(ms(w.from, w.to))} | ${visible(w.evidence).replaceAll('|', '\\|')} |`)
