@@ -58,6 +58,18 @@ func TestTheConsoleIsUsedByKeyboard(t *testing.T) {
 	require.True(t, strings.HasPrefix(p.value("location.pathname"), "/console/executions/"))
 }
 
+// A page without a filter has the search at its key, and every page has it as a button, on a phone too.
+func TestTheSearchIsOnEveryPage(t *testing.T) {
+	p := open(t, shared(t), "/console/pools")
+	p.shows("tbody", "python")
+	p.do(chromedp.KeyEvent("/"))
+	p.shows(".palette[open]", "Dead letters")
+	p.do(chromedp.KeyEvent(kb.Escape), chromedp.EmulateViewport(360, 800))
+	p.until("it is closed", func() bool { return p.count(".palette[open]") == 0 })
+	p.click("Search")
+	p.shows(".palette[open]", "Dead letters")
+}
+
 // From one execution the keys lead to those beside it in the list.
 func TestKeysLeadToTheExecutionsBesideThisOne(t *testing.T) {
 	n := shared(t)

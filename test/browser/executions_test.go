@@ -87,10 +87,13 @@ func TestALongListDrawsAWindow(t *testing.T) {
 	ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/batch", map[string]any{"executions": batch})
 	p := open(t, n, "/console/executions?label=test%3Dwindow")
 	for _, rows := range []string{"100 rows", "200 rows", "300 rows"} {
-		p.shows(".foot", rows)
+		p.shows(".foot", rows+": looked back to ")
 		p.click("Load older")
 	}
 	p.shows(".foot", "350 rows: all there are")
+	p.click("Save as…")
+	p.shows(".pop", "NDJSON")
+	p.shows(".pop", "CSV")
 	for _, place := range []string{"0", "4000", "document.body.scrollHeight"} {
 		p.do(chromedp.Evaluate("scrollTo(0, "+place+")", nil))
 		p.until("drawn rows on the screen", func() bool {

@@ -83,3 +83,20 @@ func TestAPoolSaysWhatWaits(t *testing.T) {
 	p.do(chromedp.Click(`.cells svg`))
 	p.until("a worker's page", func() bool { return strings.HasPrefix(p.value("location.pathname"), "/console/workers/n1/shell/") })
 }
+
+// The history names nodes, leads to what each entry is about, and has the outcomes of its time below.
+func TestTheHistoryLeadsToWhatItIsAbout(t *testing.T) {
+	n := shared(t)
+	submit(t, n, "core.echo", map[string]any{}, map[string]any{"session": "u-43", "wait_seconds": 10})
+	p := open(t, n, "/console/history?kind=session&subject=go/u-43")
+	p.shows("tbody", "bound")
+	p.shows("tbody tr:first-child td:last-child", "n1")
+	p.shows(".chart h2", "Outcomes")
+	require.Equal(t, 1, p.count(".chart"))
+	p.looks("history-session")
+	p.do(chromedp.Click(`//td/a[.="go/u-43"]`, chromedp.BySearch))
+	p.shows("h1", "Session u-43")
+	p.visit("/console/history?kind=node")
+	p.do(chromedp.WaitVisible(`//td/a[.="n1"]`, chromedp.BySearch), chromedp.Click(`//td/a[.="n1"]`, chromedp.BySearch))
+	p.shows("h1", "Node n1")
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ErrorGroup, Ledger, Series } from '../api/types'
-import { broke, fine, listOf, pageOf, slower, verdict } from './changes'
+import { minutes, broke, fine, listOf, pageOf, slower, verdict } from './changes'
 
 const ledger = (more: Partial<Ledger>): Ledger => ({
   from: '2030-01-31T08:00:00Z', to: '2030-01-31T08:10:00Z', accepted: 1203, retries: 0, ended: [{ status: 'completed', n: 1200 }], open: [{ status: 'running', n: 3 }],
@@ -10,6 +10,10 @@ const ledger = (more: Partial<Ledger>): Ledger => ({
 describe('changes', () => {
   it('have a page', () => {
     expect(pageOf({ at: '2030-01-31T08:05:00.123Z', incarnation: '', number: 1, kind: 'mark', subject: '', what: '' })).toBe('changes/2030-01-31T08%3A05%3A00.123Z')
+  })
+  it('count no minute on both sides', () => {
+    expect(minutes(Date.parse('2030-01-31T08:05:20Z')).map((t) => new Date(t).toISOString().slice(11, 16))).toEqual(['08:05', '08:06'])
+    expect(minutes(Date.parse('2030-01-31T08:05:00Z')).map((t) => new Date(t).toISOString().slice(11, 16))).toEqual(['08:05', '08:05'])
   })
   it('lead to the executions behind a figure', () => expect(listOf(ledger({}), 'failed')).toBe('executions?status=failed&from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z'))
   it('say whether anything is missing', () => {

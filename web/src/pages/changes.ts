@@ -2,8 +2,12 @@
 import type { ErrorGroup, JournalEntry, Ledger, Series } from '../api/types'
 import { withQuery } from '../state/route'
 
-/** How long before and behind a change its ledger looks, in milliseconds. */
+/** How long before and after a change its ledger looks, in milliseconds. */
 export const around = 5 * 60_000
+
+/** The minutes beside a change: where the one before it ends, and where the one after it begins. Counts are by minute, and that of the
+ *  change itself is of both. */
+export const minutes = (time: number): [end: number, start: number] => [Math.floor(time / 60_000) * 60_000, Math.ceil(time / 60_000) * 60_000]
 
 /** The page of a change. */
 export const pageOf = (e: JournalEntry): string => `changes/${encodeURIComponent(e.at)}`
@@ -30,7 +34,7 @@ export interface Broke { key: string; action: string; code: string; message: str
 
 const causeOf = (g: ErrorGroup) => [g.action_ref, g.code, g.type, g.message].join('\n')
 
-/** What fails behind a change, what did not fail before it first. */
+/** What fails after a change, what did not fail before it first. */
 export function broke(before: readonly ErrorGroup[], behind: readonly ErrorGroup[]): Broke[] {
   const known = new Map(before.map((g) => [causeOf(g), g.n]))
   return behind.map((g) => ({ key: causeOf(g), action: g.action_ref ?? '', code: g.code ?? '', message: g.message ?? g.example, n: g.n, before: known.get(causeOf(g)) ?? 0 }))
@@ -39,7 +43,7 @@ export function broke(before: readonly ErrorGroup[], behind: readonly ErrorGroup
 
 export interface Slower { action: string; before: number; behind: number }
 
-/** The longest p95 of each action's minutes before and behind a change, what grew most first. */
+/** The longest p95 of each action's minutes before and after a change, what grew most first. */
 export function slower(before: Series, behind: Series): Slower[] {
   const top = (s: Series) => new Map(s.series.map((l) => [l.key, Math.max(0, ...(l.p95 ?? []))]))
   const [a, b] = [top(before), top(behind)]

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Facets } from '../api/types'
-import { facetsOf, narrowed, said } from './facets'
+import type { Execution, Facets } from '../api/types'
+import { facetsOf, labelsOf, narrowed, said } from './facets'
 
 const facets = (more: Partial<Facets>): Facets => ({ basis: 'list', exact: true, executions: 1292, fields: {}, ...more })
 
@@ -11,6 +11,12 @@ describe('counts beside a list', () => {
   it('lead to the list of a value', () => {
     expect(narrowed('status=failed,completed&pool=go', 'status', 'failed')).toBe('executions?status=failed&pool=go&panel=facets')
     expect(narrowed('', 'worker', 'a/go/1')).toBe('executions?worker=a/go/1&panel=facets')
+  })
+  it('are of labels too, as the rows have them', () => {
+    const rows = [{ labels: { team: 'a', size: 's' } }, { labels: { team: 'b' } }, {}] as Execution[]
+    expect(labelsOf(rows)).toEqual(['team', 'size'])
+    expect(facetsOf('', labelsOf(rows)).get('fields')).toBe('status,action,pool,error,worker,label.team,label.size')
+    expect(narrowed('label=team%3Da&label=size%3Ds', 'label.team', 'b')).toBe('executions?label=size%3Ds&label=team%3Db&panel=facets')
   })
   it('say what was counted', () => {
     expect(said(facets({}))).toBe('All 1,292 executions of the list')

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JournalEntry } from '../api/types'
-import { text } from './journal'
+import { pageOf, text } from './journal'
 
 const entry = (more: Partial<JournalEntry>): JournalEntry => ({ at: '', incarnation: 'i', number: 1, kind: 'pool', subject: 'go', what: 'condition', ...more })
 
@@ -8,10 +8,26 @@ describe('text', () => {
   for (const [e, want] of [
     [entry({ reason: 'ready' }), 'ready'],
     [entry({ reason: 'ready', detail: { shares: { workers_starting: 0.028, ready: 0.972 } } }), 'ready · ready 97 %, workers_starting 3 %'],
+    [entry({ reason: 'workers_starting', detail: { shares: { workers_starting: 1 } } }), 'workers_starting'],
     [entry({ kind: 'session', what: 'bound', detail: { worker: 'a/go/0' } }), 'bound · a/go/0'],
     [entry({ kind: 'operator', what: 'cordon', caller: 'ana' }), 'cordon · by ana'],
     [entry({ kind: 'node', what: 'fenced', reason: 'lease lost' }), 'fenced: lease lost'],
   ] as const) {
     it(want, () => expect(text(e)).toBe(want))
+  }
+})
+
+describe('what an entry is about', () => {
+  for (const [e, want] of [
+    [entry({ kind: 'node', subject: 'inc-a' }), 'nodes/inc-a'],
+    [entry({ kind: 'pool', subject: 'my.pool' }), 'pools/my.pool'],
+    [entry({ kind: 'router', subject: 'go' }), 'pools/go'],
+    [entry({ kind: 'session', subject: 'go/u-1/x' }), 'sessions/go/u-1%2Fx'],
+    [entry({ kind: 'operator', subject: 'a/go/3' }), 'workers/a/go/3'],
+    [entry({ kind: 'mark', subject: 'deploy', at: '2030-01-31T08:05:00Z' }), 'changes/2030-01-31T08%3A05%3A00Z'],
+    [entry({ kind: 'server', subject: 'store' }), undefined],
+    [entry({ kind: 'operator', subject: 'packs' }), undefined],
+  ] as const) {
+    it(`${e.kind} ${e.subject}`, () => expect(pageOf(e)).toBe(want))
   }
 })

@@ -1,10 +1,23 @@
-// An entry of the journal in a few words.
+// An entry of the journal in a few words, and what it is about.
 import type { JournalEntry } from '../api/types'
+import { to } from '../state/route'
+
+/** The page of what an entry is about; undefined: it has none. */
+export function pageOf(e: JournalEntry): string | undefined {
+  const parts = e.subject.split('/')
+  if (e.kind === 'node') return to('nodes', e.subject)
+  if (e.kind === 'pool' || e.kind === 'router') return to('pools', e.subject)
+  if (e.kind === 'session' && parts.length > 1) return to('sessions', parts[0]!, parts.slice(1).join('/'))
+  if (e.kind === 'mark') return to('changes', e.at)
+  if (e.kind === 'operator' && /^[^/]+\/[^/]+\/\d+$/.test(e.subject)) return to('workers', ...parts)
+  return undefined
+}
 
 export function text(e: JournalEntry): string {
   const parts = [e.what === 'condition' ? (e.reason ?? '') : `${e.what}${e.reason ? `: ${e.reason}` : ''}`]
   const shares = e.detail?.shares as Record<string, number> | undefined
-  if (shares) parts.push(Object.entries(shares).sort((a, b) => b[1] - a[1]).map(([name, part]) => `${name} ${Math.round(part * 100)} %`).join(', '))
+  // All of it for the one reason says no more than the reason.
+  if (shares && !(Object.keys(shares).length === 1 && e.reason && e.reason in shares)) parts.push(Object.entries(shares).sort((a, b) => b[1] - a[1]).map(([name, part]) => `${name} ${Math.round(part * 100)} %`).join(', '))
   if (typeof e.detail?.worker === 'string') parts.push(e.detail.worker)
   if (e.caller) parts.push(`by ${e.caller}`)
   return parts.filter(Boolean).join(' · ')

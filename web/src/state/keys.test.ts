@@ -3,7 +3,8 @@ import { Keys } from './keys'
 
 describe('Keys', () => {
   for (const [keys, want] of [
-    [['/'], { do: 'filter' }],
+    [['/'], { do: 'search' }],
+    [['f'], { do: 'filter' }],
     [['j'], { do: 'next' }],
     [['g', 'p'], { go: 'pools' }],
     [['t'], { do: 'range' }],

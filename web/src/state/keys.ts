@@ -1,6 +1,6 @@
 // What a key does. Pure: a key and what was pressed before in, an action out.
 
-export type Action = { go: string } | { do: 'filter' | 'next' | 'previous' | 'pause' | 'help' | 'range' | 'select' | 'before' | 'behind' }
+export type Action = { go: string } | { do: 'search' | 'filter' | 'next' | 'previous' | 'pause' | 'help' | 'range' | 'select' | 'before' | 'behind' }
 
 export const places: Record<string, [href: string, name: string]> = {
   o: ['./', 'Overview'], e: ['executions', 'Executions'], p: ['pools', 'Pools'], w: ['workers', 'Workers'], n: ['nodes', 'Nodes'],
@@ -8,7 +8,7 @@ export const places: Record<string, [href: string, name: string]> = {
 }
 
 const actions: Record<string, Action> = {
-  '/': { do: 'filter' }, f: { do: 'filter' }, j: { do: 'next' }, k: { do: 'previous' }, '.': { do: 'pause' }, '?': { do: 'help' }, t: { do: 'range' }, x: { do: 'select' }, '[': { do: 'before' }, ']': { do: 'behind' },
+  '/': { do: 'search' }, f: { do: 'filter' }, j: { do: 'next' }, k: { do: 'previous' }, '.': { do: 'pause' }, '?': { do: 'help' }, t: { do: 'range' }, x: { do: 'select' }, '[': { do: 'before' }, ']': { do: 'behind' },
 }
 
 /** How long "g" waits for its letter, in milliseconds. */
