@@ -182,7 +182,7 @@ func (r *reading) busy(all []State) []State {
 				busy = left
 			}
 		}
-		all = append(rest, busy...)
+		all = slices.Concat(rest, busy)
 	}
 	return all
 }
