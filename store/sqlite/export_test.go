@@ -45,21 +45,27 @@ func Raise(t *testing.T, s *Store, pages int) {
 
 // Steps returns how many instructions of SQLite's virtual machine the reading connections have run since the last call.
 // Other load does not affect this measure.
-func Steps(t *testing.T, s *Store) int {
+func Steps(t *testing.T, s *Store) (steps int) {
+	eachReader(t, s, func(c *conn) {
+		for _, st := range c.stmts {
+			steps += int(lib.Xsqlite3_stmt_status(c.tls, st.p, lib.SQLITE_STMTSTATUS_VM_STEP, 1))
+		}
+	})
+	return steps
+}
+
+// eachReader calls f with each of the reading connections, while none of them is used.
+func eachReader(t *testing.T, s *Store, f func(*conn)) {
 	var held []*conn
 	for range s.cfg.Readers {
 		c, ok := s.takeReader()
 		require.True(t, ok)
 		held = append(held, c)
 	}
-	steps := 0
 	for _, c := range held {
-		for _, st := range c.stmts {
-			steps += int(lib.Xsqlite3_stmt_status(c.tls, st.p, lib.SQLITE_STMTSTATUS_VM_STEP, 1))
-		}
+		f(c)
 		s.readers <- c
 	}
-	return steps
 }
 
 // Deepen adds n waiting turns to a session of pool go, after all stored ones, only in the table that Due reads.
@@ -135,21 +141,13 @@ func Repeat(t testing.TB, s *Store, n int) {
 }
 
 // Misses returns how many pages the reading connections have read from the file since the last call.
-func Misses(t *testing.T, s *Store) int {
-	var held []*conn
-	for range s.cfg.Readers {
-		c, ok := s.takeReader()
-		require.True(t, ok)
-		held = append(held, c)
-	}
-	misses := 0
-	for _, c := range held {
+func Misses(t *testing.T, s *Store) (misses int) {
+	eachReader(t, s, func(c *conn) {
 		out, err := c.allocate(8)
 		require.NoError(t, err)
 		require.NoError(t, c.check(lib.Xsqlite3_db_status(c.tls, c.db, lib.SQLITE_DBSTATUS_CACHE_MISS, out, out+4, 1)))
 		misses += int(number32(out))
 		libc.Xfree(c.tls, out)
-		s.readers <- c
-	}
+	})
 	return misses
 }
