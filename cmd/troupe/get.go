@@ -215,7 +215,7 @@ func (x executions) showExecutions(v any, list []form.ExecutionView, now time.Ti
 
 func (x executions) why() *cobra.Command {
 	return &cobra.Command{
-		Use: "why ID", Short: "Say what an execution waits for", Args: exactly("ID"),
+		Use: "why ID", Short: "Say what an execution waits for, and what to do about it", Args: exactly("ID"),
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v view.Explanation
 			if err := c.Get(ctx, executionPath(args[0], "/why"), &v); err != nil {
@@ -236,7 +236,11 @@ func (x executions) why() *cobra.Command {
 			if v.Retry != nil && !v.Status.Terminal() {
 				retry = "\n" + visible(v.Retry.Message)
 			}
-			_, err := fmt.Fprintf(x.out, "%s: %s%s (%s)%s\n", status, visible(v.Message), until, visible(v.Reason), retry)
+			advice := ""
+			if v.WhatToDo != "" {
+				advice = "\nWhat to do: " + visible(v.WhatToDo)
+			}
+			_, err := fmt.Fprintf(x.out, "%s: %s%s (%s)%s%s\n", status, visible(v.Message), until, visible(v.Reason), advice, retry)
 			return err
 		}),
 	}

@@ -65,3 +65,17 @@ func TestABatchAsJSONGivesIdsAndResults(t *testing.T) {
 	require.Equal(t, "failed", ends[1].Status)
 	require.Equal(t, "boom", ends[1].Error.Message)
 }
+
+// Whoever asks why an execution waits is told what to do about it too.
+func TestWhySaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	path := "GET /api/v1/executions/" + id1 + "/why"
+	of := func(more string) map[string]string {
+		return map[string]string{path: `{"execution":"` + id1 + `","status":"requested","reason":"workers_busy","message":"every worker is busy"` + more + `}`}
+	}
+	r := serve(t, of(`,"what_to_do":"Wait.\u001b[31m","retry":{"message":"a failure is not retried"}`)).call(t, "why", id1)
+	require.Zero(t, r.code, r.err)
+	require.Equal(t, "requested: every worker is busy (workers_busy)\nWhat to do: Wait.·[31m\na failure is not retried\n", r.out)
+	r = serve(t, of("")).call(t, "why", id1)
+	require.Equal(t, "requested: every worker is busy (workers_busy)\n", r.out)
+}
