@@ -43,6 +43,16 @@ func TestEveryPageShowsItsPart(t *testing.T) {
 	}
 }
 
+// An administrator sees what the node is configured with, and from where.
+func TestSettingsShowTheConfiguration(t *testing.T) {
+	p := open(t, shared(t), "/console/settings")
+	p.shows("details summary", "keys are set")
+	p.do(chromedp.Click("details summary"))
+	p.shows(".configuration", "flag --listen")
+	p.shows(".configuration", "console.payloads")
+	p.looks("settings-configuration")
+}
+
 // An action is submitted by the form that its schema makes.
 func TestAnActionIsSubmittedByItsForm(t *testing.T) {
 	n := shared(t)

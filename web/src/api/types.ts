@@ -466,6 +466,7 @@ export interface ErrorGroups {
   searched_to?: { at: string; seq: number; walked: number }
 }
 
+export interface Configuration { node: string; settings: { key: string; value: string; source: string }[] }
 export interface Readiness { ready: boolean; waits_for?: string[]; broken_pools?: string[]; draining?: boolean; notes?: string[] }
 
 export interface Counted { value: string; n: number }
