@@ -318,7 +318,7 @@ const accepting = "FullRoundTrip/Accepting"
 // waiting are the rows of 1, 4, 16 and 64 waiting callers, with the goals of one and of 16 callers.
 func waiting(name, bench string, ofOne, of16 goal) []row {
 	rows := []row{{name: name + ": 1 caller", bench: bench + "/Callers1", show: []shown{trip50, trip99, bareCommit}, goal: ofOne,
-		missed: "The submission with its claim and the outcome take four bare commits in the store alone, without a node ([lab/waits.md](lab/waits.md#what-the-store-alone-takes)). The rest is the hand-overs between goroutines ([lab/profile.md](lab/profile.md))."}}
+		missed: "The submission with its claim and the outcome take three and a half bare commits in the store alone, without a node ([lab/waits.md](lab/waits.md#what-the-store-alone-takes)). The rest is the hand-overs between goroutines ([lab/profile.md](lab/profile.md))."}}
 	for _, callers := range []string{"4", "16", "64"} {
 		r := row{name: name + ": " + callers + " callers", bench: bench + "/Callers" + callers, show: []shown{rate, trip50, trip99}}
 		if callers == "16" {
