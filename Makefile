@@ -95,17 +95,20 @@ LEAN := -ldflags='-s -w' -vet=off
 # Tests start thousands of Python processes. Where python3 is the script of a version manager, that takes longer than Python itself.
 PYTHON := PATH="$$(dirname "$$(python3 -c 'import sys; print(sys.executable)')"):$$PATH"
 
+# Runs what follows beside a RabbitMQ of its own: one that has served many runs of the tests may fail them.
+OWN := $(GO) run ./test/servers/own
+
 # Everything is compiled before the first test, which would otherwise share the cores with the compiler.
 .PHONY: test-race
 test-race: need-test build
 	$(GO) build $(RACE) ./...
-	$(PYTHON) TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
+	$(PYTHON) TROUPE_TEST_UNSKIPPED=1 $(OWN) $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
 		$(LONGEST) $$($(GO) list ./... | grep -vE '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 # -count=1: what these tests build and start is no part of them for the cache of results.
 .PHONY: test-real
 test-real: need-test
-	$(PYTHON) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
+	$(PYTHON) $(OWN) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
 		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 .PHONY: fuzz

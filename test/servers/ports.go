@@ -26,16 +26,20 @@ func FreePorts(n int) ([]int, error) {
 			return ports, nil
 		}
 		port := portMin + rand.IntN(portMax-portMin)
-		l, err := net.Listen("tcp", Loopback(port))
-		if err != nil {
-			continue
+		if takePort(port) == nil {
+			ports = append(ports, port)
 		}
-		if err := errors.Join(l.Close(), keepPort(port)); err != nil {
-			continue
-		}
-		ports = append(ports, port)
 	}
 	return nil, errors.New("find free ports: " + strconv.Itoa(portTries) + " tries met ports in use")
+}
+
+// takePort takes a port of the loopback interface for this process if it is free.
+func takePort(port int) error {
+	l, err := net.Listen("tcp", Loopback(port))
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.Close(), keepPort(port))
 }
 
 // kept are the sockets by whose names this process has its ports; they go with it.

@@ -35,6 +35,8 @@ type RabbitMQOptions struct {
 	TLS *TLSFiles
 	// Config are further lines of rabbitmq.conf.
 	Config []string
+	// Port is the one that it listens on if that is free.
+	Port int
 	// Stopped leaves it to the test to start it.
 	Stopped bool
 }
@@ -82,7 +84,7 @@ func PrivateRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQServer {
 func StartRabbitMQ(o RabbitMQOptions) (*RabbitMQServer, error) {
 	r, err := newRabbitMQ(o)
 	if err != nil {
-		return nil, missing("a private RabbitMQ", rabbitEnv, rabbitAddr, "rabbitmq-server", err)
+		return nil, missing("a private RabbitMQ", RabbitEnv, rabbitAddr, "rabbitmq-server", err)
 	}
 	if err := r.startEpmd(); err != nil {
 		return nil, joinError(err, r.Close())
@@ -109,6 +111,9 @@ func newRabbitMQ(o RabbitMQOptions) (*RabbitMQServer, error) {
 	ports, err := FreePorts(4)
 	if err != nil {
 		return nil, err
+	}
+	if o.Port != 0 && takePort(o.Port) == nil {
+		ports[0] = o.Port
 	}
 	h, err := newHome("rabbitmq", "rabbitmq")
 	if err != nil {

@@ -20,9 +20,11 @@ import (
 const (
 	postgresEnv  = "TROUPE_TEST_POSTGRES"
 	postgresAddr = "127.0.0.1:5432"
-	rabbitEnv    = "TROUPE_TEST_RABBITMQ"
 	rabbitAddr   = "127.0.0.1:5672"
 )
+
+// RabbitEnv is the setting that names the RabbitMQ of the tests by its URL.
+const RabbitEnv = "TROUPE_TEST_RABBITMQ"
 
 // missing names the three ways to a server.
 func missing(what, env, addr, pkg string, err error) error {
@@ -65,8 +67,8 @@ var roomyPostgres = sync.OnceValues(func() (found, error) {
 })
 
 var rabbitFound = sync.OnceValues(func() (found, error) {
-	if url := os.Getenv(rabbitEnv); url != "" {
-		return announce("RabbitMQ", found{url, "named by " + rabbitEnv}, dial(url), rabbitEnv)
+	if url := os.Getenv(RabbitEnv); url != "" {
+		return announce("RabbitMQ", found{url, "named by " + RabbitEnv}, dial(url), RabbitEnv)
 	}
 	url, why := "amqp://guest:guest@"+rabbitAddr+"/", "private, since none was found"
 	if dial(url) == nil {
