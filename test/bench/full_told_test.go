@@ -38,6 +38,12 @@ func (f *full) told(b *testing.B) func() {
 	return func() { await(b, "told", func() bool { return outbox(b, look).Count == 0 }) }
 }
 
+// rateOf is how many executions ended a second, from the first look to the last.
+func rateOf(looks []sustainedLook) float64 {
+	first, last := looks[0], looks[len(looks)-1]
+	return float64(last.ended-first.ended) / (last.at - first.at).Seconds()
+}
+
 // look opens the newest database, as another program does.
 func (f *full) look(b *testing.B) *postgres.Store {
 	s, err := postgres.Open(context.Background(), postgres.Config{URL: f.newest(), Conns: 1})
@@ -137,15 +143,16 @@ func (s *sustained) count(query string) int {
 	return n
 }
 
-// report reports the worst sample of each half.
+// report reports the worst sample of each half, and how much of the rate in the first fifth the last fifth has.
 func (s *sustained) report() {
-	half := len(s.looks) / 2
+	half, fifth := len(s.looks)/2, len(s.looks)/5
+	s.b.ReportMetric(100*rateOf(s.looks[len(s.looks)-fifth:])/rateOf(s.looks[:fifth]), "kept-%")
 	for name, looks := range map[string][]sustainedLook{"1st-half": s.looks[:half], "2nd-half": s.looks[half:]} {
-		first, last, worst := looks[0], looks[len(looks)-1], sustainedLook{}
+		worst := sustainedLook{}
 		for _, l := range looks {
 			worst.age, worst.size, worst.dead = max(worst.age, l.age), max(worst.size, l.size), max(worst.dead, l.dead)
 		}
-		s.b.ReportMetric(float64(last.ended-first.ended)/(last.at-first.at).Seconds(), name+"/s")
+		s.b.ReportMetric(rateOf(looks), name+"/s")
 		s.b.ReportMetric(float64(worst.age.Milliseconds()), name+"-age-ms")
 		s.b.ReportMetric(float64(worst.size)/(1<<20), name+"-MiB")
 		s.b.ReportMetric(float64(worst.dead), name+"-dead")
