@@ -3,14 +3,14 @@ package bench
 import (
 	"context"
 	"os"
-	"strconv"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/test/servers"
 )
 
 // BenchmarkFullToldGrowth repeats rows of BenchmarkFullGrowth with the default notices.
@@ -78,7 +78,7 @@ func BenchmarkFullSustained(b *testing.B) {
 	for range b.N {
 		url := f.fresh(b)
 		n := start(b, f.at(url, tellingDefaults))
-		s := &sustained{b: b, node: n, url: url, store: f.look(b)}
+		s := &sustained{b: b, node: n, db: connect(b, url), store: f.look(b)}
 		before := f.usage()
 		s.run(took)
 		f.report(b, before, f.usage(), s.submitted)
@@ -90,7 +90,7 @@ func BenchmarkFullSustained(b *testing.B) {
 type sustained struct {
 	b         *testing.B
 	node      *node.Node
-	url       string
+	db        *pgx.Conn
 	store     *postgres.Store
 	submitted int
 	looks     []sustainedLook
@@ -107,9 +107,14 @@ type sustainedLook struct {
 // backlogMax is how many executions may wait. It is so large that no worker is ever idle.
 const backlogMax = 4000
 
+// lookAtBacklog is how often the load looks whether it may submit. The backlog lasts several times as long, and a look at it costs the server
+// something.
+const lookAtBacklog = 50 * time.Millisecond
+
 func (s *sustained) run(took time.Duration) {
-	began := time.Now()
-	for next := time.Second; time.Since(began) < took; {
+	began, looks := time.Now(), time.NewTicker(lookAtBacklog)
+	defer looks.Stop()
+	for next := time.Second; time.Since(began) < took; <-looks.C {
 		waiting := s.count("SELECT count(*) FROM execution WHERE rank IS NOT NULL")
 		if waiting < backlogMax {
 			if _, err := s.node.Backend().Submit(context.Background(), requests("core.noop", backlogMax, "")); err != nil {
@@ -128,19 +133,24 @@ func (s *sustained) run(took time.Duration) {
 
 func (s *sustained) look(at time.Duration, ended int) {
 	s.looks = append(s.looks, sustainedLook{at, ended, outbox(s.b, s.store).Age, s.count("SELECT pg_total_relation_size('outbox') + pg_total_relation_size('outbox_teller')"),
-		s.count("SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname IN ('outbox', 'outbox_teller')")})
+		s.count("SELECT sum(n_dead_tup)::bigint FROM pg_stat_user_tables WHERE relname IN ('outbox', 'outbox_teller')")})
 }
 
-func (s *sustained) count(query string) int {
-	rows, err := servers.Query(s.url, query)
-	if err != nil {
-		s.b.Fatal(err)
-	}
-	n, err := strconv.Atoi(rows[0][0])
-	if err != nil {
+func (s *sustained) count(query string) (n int) {
+	if err := s.db.QueryRow(context.Background(), query).Scan(&n); err != nil {
 		s.b.Fatal(err)
 	}
 	return n
+}
+
+// connect is a connection that stays for the benchmark: a server works for each new one.
+func connect(b *testing.B, url string) *pgx.Conn {
+	db, err := pgx.Connect(context.Background(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close(context.Background()) })
+	return db
 }
 
 // report reports the worst sample of each half, and how much of the rate in the first fifth the last fifth has.
