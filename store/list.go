@@ -45,6 +45,20 @@ type Exclusion struct {
 // ListWalk bounds the executions that one page of a list looks at, whether they match or not.
 const ListWalk = 20_000
 
+// ListFor bounds how long one page of a list looks at executions. The part of the walk that is under way then is the last one.
+const ListFor = 80 * time.Millisecond
+
+// textTimes is how many times as long a page looks for a text, because each error is read for it.
+const textTimes = 3
+
+// End is when a page that begins now ends short, if a page without a text may look for so long.
+func (f *Filter) End(now time.Time, listFor time.Duration) time.Time {
+	if f.Text != "" {
+		listFor *= textTimes
+	}
+	return now.Add(listFor)
+}
+
 // Page is a page of a list.
 type Page struct {
 	Executions []messages.Execution

@@ -115,7 +115,7 @@ type Executions interface {
 
 	// Get returns one execution complete, or ErrNotFound.
 	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
-	// List returns one page without parameters and results. It looks at no more than ListWalk executions.
+	// List returns one page without parameters and results. It looks at no more than ListWalk executions, for about ListFor.
 	List(ctx context.Context, f Filter) (Page, error)
 	// Chain returns the execution's whole retry chain, oldest first, without parameters.
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)

@@ -13,6 +13,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+// PartMin is the number of executions in the first part of a walk.
+const PartMin = partMin
+
 // Settings returns the settings of every connection of the store.
 func Settings(c Config) map[string]string { return c.withDefaults().settings() }
 

@@ -13,24 +13,85 @@ import (
 )
 
 // List returns one page. One filter selects the index to walk, in the order of the list. The others are checked on each row. If other
-// filters remain, the walk ends after Config.WalkMax executions: then the page is short, and Next continues from there.
+// filters remain, the walk goes in parts, and ends with a full page, after Config.WalkMax executions, or with the part in which
+// Config.ListFor passed: then the page is short, and Next continues from there.
 func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	limit := pageSize(f.Limit)
+	limit, end := pageSize(f.Limit), f.End(time.Now(), s.cfg.ListFor)
 	stretch, err := s.stretch(ctx, &f)
 	if err != nil {
 		return store.Page{}, err
 	}
-	l := newListing(&f, stretch, limit, s.cfg.WalkMax)
+	if f.Alone(f.Drive(stretch.narrow)) {
+		return s.wholePage(ctx, &f, stretch, limit)
+	}
 	var page store.Page
-	if page.Executions, err = s.executions(ctx, "list executions", l.sql, l.args...); err != nil {
-		return store.Page{}, err
+	walked := 0
+	for next := partMin; ; next = min(4*next, partMax) {
+		size := min(next, s.cfg.WalkMax-walked)
+		part, err := s.part(ctx, &f, stretch, limit+1-len(page.Executions), size)
+		if err != nil {
+			return store.Page{}, err
+		}
+		page.Executions = append(page.Executions, part.found...)
+		walked += part.walked
+		switch {
+		case part.walked < size || len(page.Executions) > limit:
+			page.Passed(limit, walked, math.MaxInt, 0, time.Time{})
+			return page, nil
+		case walked >= s.cfg.WalkMax || !time.Now().Before(end):
+			page.Passed(limit, walked, walked, part.seq, part.at)
+			return page, nil
+		}
+		if f.Oldest {
+			stretch.above = part.seq
+		} else {
+			stretch.below = part.seq
+		}
 	}
-	walked, seq, at := 0, int64(0), time.Time{}
-	if len(page.Executions) <= limit && l.size >= s.cfg.WalkMax {
-		walked, seq, at, err = s.walked(ctx, &f, stretch, limit)
-	}
-	page.Passed(limit, walked, s.cfg.WalkMax, seq, at)
+}
+
+// partMin is the number of executions in the first part of a walk, and partMax that in a later one: neither a page that is soon full nor
+// one that needs all of the walk takes many statements, and a page ends soon after its time.
+const (
+	partMin = 500
+	partMax = 4000
+)
+
+// wholePage reads a page whose filter an index answers.
+func (s *executionRows) wholePage(ctx context.Context, f *store.Filter, stretch stretch, limit int) (page store.Page, err error) {
+	l := newListing(f, stretch, limit+1, s.cfg.WalkMax)
+	page.Executions, err = s.executions(ctx, "list executions", "WITH w AS NOT MATERIALIZED ("+l.walked+") "+l.matching(limit+1), l.args...)
+	page.Passed(limit, len(page.Executions), math.MaxInt, 0, time.Time{})
 	return page, err
+}
+
+// part is what a part of a walk has found.
+type part struct {
+	found  []messages.Execution
+	walked int // executions that it looked at
+	// Of the last one of them.
+	seq int64
+	at  time.Time
+}
+
+// part walks over at most size executions, and finds at most most of them.
+func (s *executionRows) part(ctx context.Context, f *store.Filter, stretch stretch, most, size int) (p part, err error) {
+	l := newListing(f, stretch, size, s.cfg.WalkMax)
+	last := "min"
+	if f.Oldest {
+		last = "max"
+	}
+	found := l.matching(most)
+	// A part that finds nothing has one row all the same, which says how far it went.
+	err = s.query(ctx, "list executions", func(v *scanner) {
+		var r record
+		p.seq, p.walked, p.at = v.integer(), int(v.integer()), v.time()
+		if scanWhole(v, &r); r.Seq != 0 {
+			p.found = append(p.found, r.Execution)
+		}
+	}, "WITH w AS MATERIALIZED ("+l.walked+") SELECT k.seq, k.n, r.requested_at, m.* FROM (SELECT "+last+"(seq) AS seq, count(*) AS n FROM w) k LEFT JOIN request r ON r.seq = k.seq LEFT JOIN ("+
+		found+") m ON true ORDER BY m.seq"+l.order(), l.args...)
+	return p, err
 }
 
 // stretch is the part of the executions that a list looks at.
@@ -66,27 +127,13 @@ func (s *executionRows) stretch(ctx context.Context, f *store.Filter) (w stretch
 	return w, err
 }
 
-// walked returns how many executions a walk has looked at, and the last one.
-func (s *executionRows) walked(ctx context.Context, f *store.Filter, stretch stretch, limit int) (n int, seq int64, at time.Time, err error) {
-	l := &listing{f: f, stretch: stretch, columns: "seq"}
-	last := "min"
-	if f.Oldest {
-		last = "max"
-	}
-	err = s.query(ctx, "list executions", func(v *scanner) { seq, n, at = v.integer(), int(v.integer()), v.time() },
-		"SELECT k.seq, k.n, r.requested_at FROM (SELECT "+last+"(w.seq) AS seq, count(*) AS n FROM ("+l.walk(limit, s.cfg.WalkMax)+
-			") w) k LEFT JOIN request r ON r.seq = k.seq", l.args...)
-	return n, seq, at, err
-}
-
-// listing is the statement of one list.
+// listing is the statement of one list, or of a part of it.
 type listing struct {
 	f       *store.Filter
 	stretch stretch
-	sql     string
 	args    []any
-	size    int    // greatest number of seqs to walk
-	columns string // of a walk
+	columns string // of the walk
+	walked  string // the statement that selects the executions to look at
 	within  string
 	tail    string // order and bound of a walk
 }
@@ -103,19 +150,22 @@ func (l *listing) arg(v any) string {
 	return fmt.Sprint("$", len(l.args))
 }
 
-// newListing makes the statement for the most selective filter. Its inner part walks one index over at most walkMax seqs, in order, so
-// that the outer part reads only as many of them as it needs for a page.
-func newListing(f *store.Filter, stretch stretch, limit, walkMax int) *listing {
+// newListing walks the index of the most selective filter over at most size seqs, in order. A filter that names few executions, of which
+// no index has the order, reads at most walkMax of them first.
+func newListing(f *store.Filter, stretch stretch, size, walkMax int) *listing {
 	l := &listing{f: f, stretch: stretch, columns: walkedColumns[f.Drive(stretch.narrow)]}
+	l.walked = l.walk(size, walkMax)
+	return l
+}
+
+// matching selects the first of the walked executions, w, that match.
+func (l *listing) matching(most int) string {
 	id := "w.id"
 	if l.columns == "seq" {
 		id = "r.id"
 	}
-	walk := l.walk(limit, walkMax)
-	where := l.where()
-	l.sql = "SELECT " + listedAll + " FROM (" + walk + ") w JOIN request r ON r.seq = w.seq JOIN execution e ON e.id = " + id +
-		" LEFT JOIN outcome o ON o.seq = r.seq WHERE true" + where + " ORDER BY w.seq" + l.order() + " LIMIT " + l.arg(limit+1)
-	return l
+	return "SELECT " + listedAll + " FROM w JOIN request r ON r.seq = w.seq JOIN execution e ON e.id = " + id +
+		" LEFT JOIN outcome o ON o.seq = r.seq WHERE true" + l.where() + " ORDER BY w.seq" + l.order() + " LIMIT " + l.arg(most)
 }
 
 func (l *listing) order() string {
@@ -126,15 +176,11 @@ func (l *listing) order() string {
 }
 
 // walk selects the executions to look at, in the list's order.
-func (l *listing) walk(limit, walkMax int) string {
+func (l *listing) walk(size, walkMax int) string {
 	f := l.f
 	drive := f.Drive(l.stretch.narrow)
-	l.size = walkMax
-	if f.Alone(drive) {
-		l.size = limit + 1
-	}
 	l.within = "seq < " + l.arg(l.stretch.below) + "::bigint AND seq > " + l.arg(l.stretch.above) + "::bigint"
-	l.tail = " ORDER BY seq" + l.order() + " LIMIT " + l.arg(l.size)
+	l.tail = " ORDER BY seq" + l.order() + " LIMIT " + l.arg(size)
 	in := func(rows string) string { return "SELECT " + l.columns + " FROM " + rows + " AND " + l.within + l.tail }
 	switch drive {
 	case store.DriveKey:

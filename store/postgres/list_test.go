@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,5 +54,68 @@ func TestAListLooksABoundedWay(t *testing.T) {
 		}
 		require.Equal(t, want, found)
 		require.Equal(t, 35, walked)
+	}
+}
+
+// A page ends with the part of the walk in which its time passed, says so, and its cursor continues.
+func TestAListLooksABoundedTime(t *testing.T) {
+	t.Parallel()
+	s := newBench(t).open(t, postgres.Config{ListFor: time.Nanosecond})
+	const all = 2*postgres.PartMin + 100
+	executions := make([]messages.Execution, all)
+	for i := range executions {
+		executions[i] = messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Version: "1", Pool: "usual"}
+	}
+	executions[0].Pool, executions[all-1].Pool = "rare", "rare"
+	_, err := s.Submit(t.Context(), executions)
+	require.NoError(t, err)
+	f := store.Filter{Pool: "rare", Limit: 5}
+	var found []messages.ExecutionID
+	var walked []int
+	for more := store.MoreUnsearched; more == store.MoreUnsearched; {
+		page, err := s.List(t.Context(), f)
+		require.NoError(t, err)
+		for i := range page.Executions {
+			found = append(found, page.Executions[i].ID)
+		}
+		walked = append(walked, page.Searched.Walked)
+		f.Before, more = page.Next, page.More
+	}
+	require.Equal(t, []messages.ExecutionID{executions[all-1].ID, executions[0].ID}, found)
+	require.Equal(t, []int{postgres.PartMin, postgres.PartMin, 100}, walked)
+}
+
+// A walk of several parts finds each execution that matches once, in order, on pages that end within a part.
+func TestAListWalksInParts(t *testing.T) {
+	t.Parallel()
+	s := newBench(t).open(t, postgres.Config{})
+	executions := make([]messages.Execution, 6*postgres.PartMin)
+	var want []messages.ExecutionID
+	for i := range executions {
+		executions[i] = messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Version: "1", Pool: "usual"}
+		if i%(postgres.PartMin/2) == 0 || i > 5*postgres.PartMin && i < 5*postgres.PartMin+20 {
+			executions[i].Pool = "rare"
+			want = append(want, executions[i].ID)
+		}
+	}
+	_, err := s.Submit(t.Context(), executions)
+	require.NoError(t, err)
+	for _, oldest := range []bool{false, true} {
+		f := store.Filter{Pool: "rare", Limit: 8, Oldest: oldest}
+		var found []messages.ExecutionID
+		for more := store.MoreFound; more == store.MoreFound; {
+			page, err := s.List(t.Context(), f)
+			require.NoError(t, err)
+			for i := range page.Executions {
+				found = append(found, page.Executions[i].ID)
+			}
+			if f.Before, more = page.Next, page.More; oldest {
+				f.Before, f.After = 0, page.Next
+			}
+		}
+		if !oldest {
+			slices.Reverse(found)
+		}
+		require.Equal(t, want, found)
 	}
 }

@@ -27,6 +27,8 @@ type Config struct {
 	WaitingMax   int // write calls of one kind that may wait before callers block; default 1024
 	GroupRowsMax int // rows after which a group takes no further call; default 2000
 	WalkMax      int // executions that one page of a list looks at if no index answers it; default store.ListWalk
+	// ListFor is how long one page of a list looks before it ends short; default store.ListFor.
+	ListFor time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -43,6 +45,9 @@ func (c Config) withDefaults() Config {
 	set(&c.WaitingMax, 1024)
 	set(&c.GroupRowsMax, 2000)
 	set(&c.WalkMax, store.ListWalk)
+	if c.ListFor == 0 {
+		c.ListFor = store.ListFor
+	}
 	return c
 }
 
@@ -59,6 +64,9 @@ func (c Config) validate() error {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("store %s must be positive, got %d", name, n))
 		}
+	}
+	if c.ListFor < 0 {
+		errs = append(errs, fmt.Errorf("store list_for must be positive, got %v", c.ListFor))
 	}
 	return errors.Join(errs...)
 }

@@ -102,6 +102,31 @@ func TestListLooksBackABoundedWay(t *testing.T) {
 	}
 }
 
+// A page ends with the part of the walk in which its time passed, says so, and its cursor continues.
+func TestListLooksBackABoundedTime(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite.Config{ListFor: time.Nanosecond})
+	const all = 3000
+	sqlite.Grow(t, s, all)
+	sqlite.Tamper(t, s.Path(), "UPDATE execution SET pool = 'rare' WHERE seq IN (2, 2999)")
+	f := store.Filter{Pool: "rare", Limit: 2}
+	var seqs []int64
+	walked, pages := 0, 0
+	for more := store.MoreUnsearched; more == store.MoreUnsearched; pages++ {
+		page, err := s.List(t.Context(), f)
+		require.NoError(t, err)
+		for _, e := range page.Executions {
+			seqs = append(seqs, e.Seq)
+		}
+		require.Less(t, page.Searched.Walked, 1000)
+		walked += page.Searched.Walked
+		f.Before, more = page.Next, page.More
+	}
+	require.Equal(t, []int64{2999, 2}, seqs)
+	require.Equal(t, all, walked)
+	require.Greater(t, pages, 3)
+}
+
 // The rows of waiting executions are correct after a restart, if their first placements are many in one call and are
 // taken back: their pool, priority and place in the session's line are then read from the file.
 func TestFirstPlacementsAfterARestart(t *testing.T) {

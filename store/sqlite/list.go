@@ -13,12 +13,13 @@ import (
 )
 
 // List returns one page. One filter selects the index to walk, in the order of the list. The others are checked on each row. The walk goes
-// in parts, and ends with a full page, or after Config.WalkMax executions: then the page is short, and its Next continues from there.
+// in parts, and ends with a full page, after Config.WalkMax executions, or with the part in which Config.ListFor passed: then the page is
+// short, and its Next continues from there.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
 	limit := pageSize(f.Limit)
 	err := s.read(ctx, "list executions", func(c *conn) (err error) {
-		page, err = readPage(c, &f, limit, s.cfg.WalkMax)
+		page, err = readPage(c, &f, limit, s.cfg.WalkMax, f.End(time.Now(), s.cfg.ListFor))
 		return err
 	})
 	if err != nil {
@@ -27,17 +28,19 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, nil
 }
 
-// partMax bounds the executions that a walk looks at in one step.
-const partMax = 2000
+const (
+	walkMin = 500  // executions that a page looks at, however long that takes
+	partMax = 2000 // executions that a walk looks at in one step
+)
 
-func readPage(c *conn, f *store.Filter, limit, walkMax int) (page store.Page, err error) {
+func readPage(c *conn, f *store.Filter, limit, walkMax int, end time.Time) (page store.Page, err error) {
 	l := &listing{f: f, limit: limit}
 	if err = l.begin(c, walkMax); err != nil {
 		return page, err
 	}
 	where, args := l.where()
 	walked, seq := 0, int64(0)
-	for part := limit + 1; walked < walkMax && len(page.Executions) <= limit; part = min(2*part, partMax) {
+	for part := limit + 1; walked < walkMax && len(page.Executions) <= limit && (walked < walkMin || time.Now().Before(end)); part = min(2*part, partMax) {
 		size := min(part, walkMax-walked)
 		seqs, err := l.next(c, size)
 		if err != nil {
@@ -65,7 +68,7 @@ func readPage(c *conn, f *store.Filter, limit, walkMax int) (page store.Page, er
 		}
 		at = time.UnixMicro(micros).UTC()
 	}
-	page.Passed(limit, walked, walkMax, seq, at)
+	page.Passed(limit, walked, walked, seq, at)
 	return page, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 
@@ -32,7 +33,9 @@ type Config struct {
 	GroupRowsMax int    // rows after which a group takes no further call; default 4096
 	CachedMax    int    // executions that the writer caches; default 8192
 	WalkMax      int    // executions that one page of a list looks at; default store.ListWalk
-	PagesMax     int    // upper limit of the file, in pages of 4 KiB; 0: none
+	// ListFor is how long one page of a list looks before it ends short; default store.ListFor.
+	ListFor  time.Duration
+	PagesMax int // upper limit of the file, in pages of 4 KiB; 0: none
 }
 
 func (c Config) withDefaults() Config {
@@ -46,6 +49,9 @@ func (c Config) withDefaults() Config {
 	set(&c.GroupRowsMax, 4096)
 	set(&c.CachedMax, 8192)
 	set(&c.WalkMax, store.ListWalk)
+	if c.ListFor == 0 {
+		c.ListFor = store.ListFor
+	}
 	return c
 }
 
@@ -62,6 +68,9 @@ func (c Config) validate() error {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("store %s must be positive, got %d", name, n))
 		}
+	}
+	if c.ListFor < 0 {
+		errs = append(errs, fmt.Errorf("store list_for must be positive, got %v", c.ListFor))
 	}
 	return errors.Join(errs...)
 }

@@ -15,7 +15,7 @@ import (
 var consoleReads = []string{
 	"overview", "executions", "executions?order=oldest", "executions?status=failed,timed_out,abandoned", "executions?status=completed", "executions?status=running,cancelling",
 	"executions?action=core.noop", "executions?action=core.none", "executions?pool=go", "executions?pool=none", "executions?session=s7", "executions?worker=none",
-	"executions?label=part%3D7", "executions?label=part%3Dnone", "executions?error=boom", "executions?key=none", "executions?id_prefix=01a2", "executions?not.action=core.noop",
+	"executions?label=part%3D7", "executions?label=part%3Dnone", "executions?error=boom", "executions?error=none", "executions?key=none", "executions?id_prefix=01a2", "executions?not.action=core.noop",
 	"facets?fields=status,action,pool,error", "facets?fields=status&session=s7", "errors", "errors?by=worker", "journal?limit=100", "series", "ledger", "pools", "nodes", "workers",
 	"sessions", "dead-letters", "findings",
 }

@@ -267,7 +267,7 @@ var topics = []topic{
 	},
 	{
 		title: "Console",
-		intro: "A node of the real program with 1,000,000 ended executions answers 31 questions of the console's pages over HTTP, each 20 times, one " +
+		intro: "A node of the real program with 1,000,000 ended executions answers 33 questions of the console's pages over HTTP, each 20 times, one " +
 			"after another: the p95 of the slowest question, and of the middle one.",
 		rows: []row{
 			{name: "Postgres alone", bench: "FullConsole/Postgres", show: asked, goal: goal{atMost: 100}},
