@@ -56,7 +56,7 @@ var scopeTable = map[string]string{
 	"GET /api/v1/executions/{id}/chain": "read own", "GET /api/v1/executions/{id}/events": "read own", "GET /api/v1/executions/{id}/timeline": "read own", "GET /api/v1/journal": "read", "GET /api/v1/executions/{id}/why": "read own",
 	"POST /api/v1/executions/{id}/cancel": "operate own", "POST /api/v1/executions/{id}/retry": "operate",
 	"GET /api/v1/webhooks": "read", "POST /api/v1/executions/{id}/webhook/retry": "operate own",
-	"GET /api/v1/nodes": "read", "GET /api/v1/nodes/{id}": "read", "POST /api/v1/nodes/{id}/cordon": "admin",
+	"GET /api/v1/reach": "read", "GET /api/v1/nodes": "read", "GET /api/v1/nodes/{id}": "read", "POST /api/v1/nodes/{id}/cordon": "admin",
 	"POST /api/v1/nodes/{id}/uncordon": "admin", "POST /api/v1/nodes/{id}/drain": "admin",
 	"GET /api/v1/pools": "read", "POST /api/v1/pools/{pool}/cordon": "admin", "POST /api/v1/pools/{pool}/uncordon": "admin",
 	"POST /api/v1/reload": "operate", "GET /api/v1/sessions": "read", "GET /api/v1/sessions/{pool}/{name...}": "read",

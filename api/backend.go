@@ -98,6 +98,8 @@ type Backend interface {
 	Pool(ctx context.Context, name string) (view.PoolDetail, error)
 	CordonPool(ctx context.Context, pool string, cordoned bool, by string) error
 	Nodes(ctx context.Context) ([]view.Node, error)
+	// Reach returns which live node reaches which other, as each says itself, and the nodes that did not answer.
+	Reach(ctx context.Context) ([]view.Sights, []view.Unreached, error)
 	CordonNode(ctx context.Context, id string, cordoned bool, by string) error
 	DrainNode(ctx context.Context, id, by string) error
 	Sessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error)

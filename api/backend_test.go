@@ -349,6 +349,10 @@ func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool, by
 	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned, " by ", by)+view.ReasonOf(ctx))
 }
 
+func (b *backend) Reach(context.Context) ([]view.Sights, []view.Unreached, error) {
+	return []view.Sights{{Node: "n1", Others: []view.Sight{{Node: "n2", Reach: "reached"}}}}, []view.Unreached{{Node: "n2", Why: "it is away"}}, nil
+}
+
 func (b *backend) Nodes(context.Context) ([]view.Node, error) {
 	return []view.Node{{Node: store.Node{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}, Reach: "self"}}, nil
 }

@@ -51,6 +51,8 @@ func fleetRoutes() []*route {
 			summary: "Every known incarnation, newest first, and whether this node reaches it.", result: NodeList{}, handle: (*server).nodes},
 		{method: "GET", path: "/api/v1/nodes/{id}", scope: ScopeRead, group: "nodes", storeless: true,
 			summary: "One incarnation, by itself or as the newest of a node's name.", result: view.Node{}, handle: (*server).node},
+		{method: "GET", path: "/api/v1/reach", scope: ScopeRead, group: "nodes", storeless: true,
+			summary: "Which live node reaches which other, as each says itself.", result: ReachList{}, handle: (*server).reach},
 		{method: "POST", reason: true, path: "/api/v1/nodes/{id}/cordon", scope: ScopeAdmin, group: "nodes",
 			summary: "Give the node no more work.", result: CordonView{}, handle: cordonNode(true)},
 		{method: "POST", reason: true, path: "/api/v1/nodes/{id}/uncordon", scope: ScopeAdmin, group: "nodes",
@@ -217,6 +219,14 @@ func (s *server) nodes(c *call) error {
 		return err
 	}
 	return writeJSON(c.w, http.StatusOK, &NodeList{Nodes: orEmpty(nodes)})
+}
+
+func (s *server) reach(c *call) error {
+	nodes, missing, err := s.Backend.Reach(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, &ReachList{Nodes: orEmpty(nodes), Unreached: missing})
 }
 
 func (s *server) node(c *call) error {

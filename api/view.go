@@ -109,6 +109,12 @@ type NodeList struct {
 	Nodes []view.Node `json:"nodes"`
 }
 
+// ReachList says which live node reaches which other, and which nodes did not say it.
+type ReachList struct {
+	Nodes     []view.Sights    `json:"nodes"`
+	Unreached []view.Unreached `json:"unreached,omitempty"`
+}
+
 // SessionList is a page of sessions, by pool and name.
 type SessionList struct {
 	Sessions   []store.Session `json:"sessions"`

@@ -115,6 +115,19 @@ func (n *steerable) nodes() []view.Node {
 	return all
 }
 
+// reach is who reaches whom, as the nodes say to this one.
+func (n *steerable) reach() (lines []string) {
+	n.t.Helper()
+	all, _, err := n.Backend.Reach(n.t.Context())
+	require.NoError(n.t, err)
+	for _, from := range all {
+		for _, to := range from.Others {
+			lines = append(lines, from.Node+" to "+to.Node+": "+to.Reach)
+		}
+	}
+	return lines
+}
+
 // view is how the node sees another incarnation.
 func (n *steerable) view(of messages.Incarnation) view.Node {
 	n.t.Helper()
@@ -261,6 +274,7 @@ func TestANodeThatIsNotReached(t *testing.T) {
 	t.Parallel()
 	a, b := newCompany(t).pair(t)
 	b.stored("c.lab", 4)
+	require.Equal(t, []string{"a to b: reached", "b to a: reached"}, a.reach())
 	a.wire.Cut()
 	b.wire.Cut()
 	all, err := a.Backend.Workers(t.Context(), "c.lab", "")
@@ -287,6 +301,7 @@ func TestANodeThatIsNotReached(t *testing.T) {
 	}
 	require.Empty(t, b.drains)
 
+	require.Len(t, a.reach(), 1, "b does not say whom it reaches")
 	a.until("it is told apart from a crash", func() bool { return a.view(b.Incarnation()).Reach == "partitioned" })
 	require.Contains(t, a.view(b.Incarnation()).Why, "it is partitioned from here")
 	a.until("membership says so", func() bool { return strings.Contains(a.log.String(), "reach=partitioned") })

@@ -20,7 +20,7 @@ func (o *Operator) Handlers() []peers.Handler {
 	return []peers.Handler{
 		peers.Handle(s.cancel), peers.Handle(s.drain), peers.Handle(s.output),
 		peers.HandleLong(steerTime, s.kill), peers.HandleLong(steerTime, s.cordon),
-		peers.HandleLong(steerTime, s.workers), peers.HandleLong(steerTime, s.pools), peers.HandleLong(steerTime, s.readings), peers.HandleLong(steerTime, s.cells),
+		peers.HandleLong(steerTime, s.workers), peers.HandleLong(steerTime, s.pools), peers.HandleLong(steerTime, s.readings), peers.HandleLong(steerTime, s.cells), peers.HandleLong(steerTime, s.sights),
 		peers.HandleLong(o.own.probeTime(), s.probe),
 	}
 }

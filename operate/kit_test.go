@@ -218,6 +218,8 @@ func (s *stage) AskLong(ctx context.Context, _ time.Duration, to messages.Incarn
 		return a.cells(ctx, r, m)
 	case wire.Readings:
 		return a.readings(ctx, r, m)
+	case wire.Sights:
+		return a.sights(ctx, r, m)
 	case wire.ProbeWorker:
 		return a.probe(ctx, r, m)
 	case wire.Kill:

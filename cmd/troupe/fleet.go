@@ -258,39 +258,89 @@ func routerOf(r *view.Routing) string {
 }
 
 func (f fleet) nodes() *cobra.Command {
-	return &cobra.Command{
+	reach := false
+	cmd := &cobra.Command{
 		Use: "nodes [NODE]", Short: "Show the nodes, or one", Args: atMost("NODE"),
 		Long: "Show the nodes, or one by its name or incarnation. REACH says whether the node that you ask reaches each other node: reached, partitioned (it renews its lease in\n" +
-			"the store and does not answer here), lost (neither), and others. WHY has the reason of a problem. docs/clustering.md lists them.",
-		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			var v api.NodeList
-			if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
-				return err
-			}
-			if len(args) == 1 {
-				v.Nodes = slices.DeleteFunc(v.Nodes, func(n view.Node) bool { return n.Name != args[0] && n.Incarnation.String() != args[0] })
-				if len(v.Nodes) == 0 {
-					return fmt.Errorf("there is no node %q; `troupe nodes` lists them", args[0])
-				}
-			}
-			now := c.Now()
-			rows := make([][]string, len(v.Nodes))
-			for i, n := range v.Nodes {
-				state := string(n.State)
-				if n.Cordoned {
-					state += ", cordoned"
-				}
-				why := n.Why
-				if n.Reach == membership.Reached.String() {
-					why = ""
-				}
-				rows[i] = []string{
-					n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address, n.Reach, clipTo(why, f.room(100)),
-				}
-			}
-			return f.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS", "REACH", "WHY"}, rows)
-		}),
+			"the store and does not answer here), lost (neither), and others. WHY has the reason of a problem. docs/clustering.md lists them.\n" +
+			"With --reach each live node says which others it reaches; with NODE, those lines that it is in.",
 	}
+	cmd.Flags().BoolVar(&reach, "reach", false, "which live node reaches which other, as each says itself")
+	cmd.RunE = f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if reach {
+			return f.showReach(ctx, c, args)
+		}
+		return f.showNodes(ctx, c, args)
+	})
+	return cmd
+}
+
+func noNode(name string) error {
+	return fmt.Errorf("there is no node %q; `troupe nodes` lists them", name)
+}
+
+func (f fleet) showNodes(ctx context.Context, c *client.Client, args []string) error {
+	var v api.NodeList
+	if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		v.Nodes = slices.DeleteFunc(v.Nodes, func(n view.Node) bool { return n.Name != args[0] && n.Incarnation.String() != args[0] })
+		if len(v.Nodes) == 0 {
+			return noNode(args[0])
+		}
+	}
+	now := c.Now()
+	rows := make([][]string, len(v.Nodes))
+	for i, n := range v.Nodes {
+		state := string(n.State)
+		if n.Cordoned {
+			state += ", cordoned"
+		}
+		rows[i] = []string{
+			n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address, n.Reach, clipTo(whyNot(n.Reach, n.Why), f.room(100)),
+		}
+	}
+	return f.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS", "REACH", "WHY"}, rows)
+}
+
+// whyNot is the reason of a problem with a connection; what is reached has none.
+func whyNot(reach, why string) string {
+	if reach == membership.Reached.String() {
+		return ""
+	}
+	return why
+}
+
+func (f fleet) showReach(ctx context.Context, c *client.Client, args []string) error {
+	var v api.ReachList
+	if err := c.Get(ctx, "/api/v1/reach", &v); err != nil {
+		return err
+	}
+	is := func(name string, inc messages.Incarnation) bool {
+		return len(args) == 0 || name == args[0] || inc.String() == args[0]
+	}
+	var rows [][]string
+	known := false
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		from := is(n.Node, n.Incarnation)
+		known = known || from
+		n.Others = slices.DeleteFunc(n.Others, func(s view.Sight) bool { return !from && !is(s.Node, s.Incarnation) })
+		for _, s := range n.Others {
+			known = true
+			rows = append(rows, []string{n.Node, s.Node, s.Reach, clipTo(whyNot(s.Reach, s.Why), f.room(60))})
+		}
+	}
+	for _, u := range v.Unreached {
+		if known = known || is(u.Node, u.Incarnation); f.output != "json" {
+			fmt.Fprintln(f.err, visible("troupe: "+u.Why+"; so it does not say whom it reaches"))
+		}
+	}
+	if len(args) == 1 && !known {
+		return noNode(args[0])
+	}
+	return f.show(v, []string{"FROM", "TO", "REACH", "WHY"}, rows)
 }
 
 func (f fleet) actions() *cobra.Command {

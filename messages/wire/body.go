@@ -93,6 +93,7 @@ var decoders = map[troupev1.Kind]func([]byte) (Body, error){
 	troupev1.Kind_KIND_POOLS:          payload(func(p *troupev1.Pools) Body { return Pools{After: p.GetAfter(), Pool: p.GetPool()} }),
 	troupev1.Kind_KIND_READINGS:       payload(func(p *troupev1.Readings) Body { return Readings{After: p.GetAfter()} }),
 	troupev1.Kind_KIND_CELLS:          payload(func(p *troupev1.Cells) Body { return Cells{After: p.GetAfter()} }),
+	troupev1.Kind_KIND_SIGHTS:         payload(func(p *troupev1.Sights) Body { return Sights{After: p.GetAfter()} }),
 	troupev1.Kind_KIND_VIEWS:          payload(func(p *troupev1.Views) Body { return Views{View: p.GetView(), Next: p.GetNext()} }),
 	troupev1.Kind_KIND_OUTPUT:         payload(func(p *troupev1.Output) Body { return Output{Feed: p.GetFeed(), From: p.GetFrom()} }),
 	troupev1.Kind_KIND_OUTPUT_RESULT:  tryPayload(outputFromProto),

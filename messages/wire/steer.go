@@ -57,7 +57,10 @@ type Readings struct{ After string }
 // Cells asks for a page of the node's pools, a letter for each worker, by name, behind After.
 type Cells struct{ After string }
 
-// Views answers a ProbeWorker, Workers, Pools, Readings or Cells: what the API shows, as JSON. Next is where the next page begins; empty:
+// Sights asks for a page of the other nodes and whether the node reaches them, by incarnation, behind After.
+type Sights struct{ After string }
+
+// Views answers a ProbeWorker, Workers, Pools, Readings, Cells or Sights: what the API shows, as JSON. Next is where the next page begins; empty:
 // this is the last one.
 type Views struct {
 	View []byte
@@ -95,6 +98,7 @@ func (Workers) kind() troupev1.Kind      { return troupev1.Kind_KIND_WORKERS }
 func (Pools) kind() troupev1.Kind        { return troupev1.Kind_KIND_POOLS }
 func (Readings) kind() troupev1.Kind     { return troupev1.Kind_KIND_READINGS }
 func (Cells) kind() troupev1.Kind        { return troupev1.Kind_KIND_CELLS }
+func (Sights) kind() troupev1.Kind       { return troupev1.Kind_KIND_SIGHTS }
 func (Views) kind() troupev1.Kind        { return troupev1.Kind_KIND_VIEWS }
 func (Output) kind() troupev1.Kind       { return troupev1.Kind_KIND_OUTPUT }
 func (OutputResult) kind() troupev1.Kind { return troupev1.Kind_KIND_OUTPUT_RESULT }
@@ -110,6 +114,7 @@ func (b Workers) encode() proto.Message  { return &troupev1.Workers{Pool: b.Pool
 func (b Pools) encode() proto.Message    { return &troupev1.Pools{After: b.After, Pool: b.Pool} }
 func (b Readings) encode() proto.Message { return &troupev1.Readings{After: b.After} }
 func (b Cells) encode() proto.Message    { return &troupev1.Cells{After: b.After} }
+func (b Sights) encode() proto.Message   { return &troupev1.Sights{After: b.After} }
 func (b Views) encode() proto.Message    { return &troupev1.Views{View: b.View, Next: b.Next} }
 func (b Output) encode() proto.Message   { return &troupev1.Output{Feed: b.Feed, From: b.From} }
 
@@ -175,6 +180,8 @@ func (b Pools) check(messages.Placement) error {
 func (b Readings) check(messages.Placement) error { return checkPlace(b.After) }
 
 func (b Cells) check(messages.Placement) error { return checkPlace(b.After) }
+
+func (b Sights) check(messages.Placement) error { return checkPlace(b.After) }
 
 func (b Views) check(messages.Placement) error { return checkPlace(b.Next) }
 

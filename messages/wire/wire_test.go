@@ -46,6 +46,7 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_POOLS:            wire.Pools{After: "go", Pool: "python"},
 		troupev1.Kind_KIND_READINGS:         wire.Readings{After: "troupe_store_up"},
 		troupev1.Kind_KIND_CELLS:            wire.Cells{After: "go"},
+		troupev1.Kind_KIND_SIGHTS:           wire.Sights{After: "01a2"},
 		troupev1.Kind_KIND_VIEWS:            wire.Views{View: []byte(`[{"id":"a/go/0"}]`), Next: "go/0"},
 		troupev1.Kind_KIND_OUTPUT:           wire.Output{Feed: 3, From: 17},
 		troupev1.Kind_KIND_OUTPUT_RESULT: wire.OutputResult{Feed: 3, Next: 19, More: true, Ended: true, Entries: []wire.RunEvent{

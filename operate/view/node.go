@@ -1,6 +1,9 @@
 package view
 
-import "github.com/troupe-run/troupe/store"
+import (
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
 
 // Node is one incarnation, and its connection to the answering node.
 type Node struct {
@@ -11,4 +14,19 @@ type Node struct {
 	Why   string `json:"why,omitempty"`
 	// StoreSeen says whether it renews its lease, by its last answer.
 	StoreSeen *bool `json:"store_seen,omitempty"`
+}
+
+// Sight is a node as another one sees it.
+type Sight struct {
+	Node        string               `json:"node"`
+	Incarnation messages.Incarnation `json:"incarnation"`
+	Reach       string               `json:"reach" doc:"a word for the connection; docs/clustering.md lists them"`
+	Why         string               `json:"why,omitempty"`
+}
+
+// Sights are the other live nodes as one of them sees them.
+type Sights struct {
+	Node        string               `json:"node"`
+	Incarnation messages.Incarnation `json:"incarnation"`
+	Others      []Sight              `json:"others"`
 }

@@ -76,6 +76,8 @@ const (
 	Kind_KIND_READINGS Kind = 27
 	// Ask for a page of what the node's pools are, a letter for each worker; carries Cells. The answer is Views.
 	Kind_KIND_CELLS Kind = 28
+	// Ask for a page of the other nodes and whether the node reaches them; carries Sights. The answer is Views.
+	Kind_KIND_SIGHTS Kind = 29
 	// Tell a pool's router of the sender's share of the pool; carries PoolReport.
 	Kind_KIND_POOL_REPORT Kind = 30
 	// The answer to a PoolReport; carries PoolReportResult.
@@ -123,6 +125,7 @@ var (
 		26: "KIND_OUTPUT_RESULT",
 		27: "KIND_READINGS",
 		28: "KIND_CELLS",
+		29: "KIND_SIGHTS",
 		30: "KIND_POOL_REPORT",
 		31: "KIND_POOL_REPORT_RESULT",
 		32: "KIND_END_SESSION",
@@ -157,6 +160,7 @@ var (
 		"KIND_OUTPUT_RESULT":      26,
 		"KIND_READINGS":           27,
 		"KIND_CELLS":              28,
+		"KIND_SIGHTS":             29,
 		"KIND_POOL_REPORT":        30,
 		"KIND_POOL_REPORT_RESULT": 31,
 		"KIND_END_SESSION":        32,
@@ -1461,6 +1465,52 @@ func (x *Cells) GetAfter() string {
 	return ""
 }
 
+// Sights asks which other nodes the node reaches, by incarnation.
+type Sights struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page begins behind this incarnation; empty: at the first.
+	After         string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sights) Reset() {
+	*x = Sights{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sights) ProtoMessage() {}
+
+func (x *Sights) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sights.ProtoReflect.Descriptor instead.
+func (*Sights) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Sights) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 // Views is what was asked for, as the API shows it.
 type Views struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1474,7 +1524,7 @@ type Views struct {
 
 func (x *Views) Reset() {
 	*x = Views{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1536,7 @@ func (x *Views) String() string {
 func (*Views) ProtoMessage() {}
 
 func (x *Views) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1549,7 @@ func (x *Views) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Views.ProtoReflect.Descriptor instead.
 func (*Views) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{20}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Views) GetView() []byte {
@@ -1529,7 +1579,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1591,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1604,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{21}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Output) GetFeed() uint64 {
@@ -1590,7 +1640,7 @@ type OutputResult struct {
 
 func (x *OutputResult) Reset() {
 	*x = OutputResult{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1652,7 @@ func (x *OutputResult) String() string {
 func (*OutputResult) ProtoMessage() {}
 
 func (x *OutputResult) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1665,7 @@ func (x *OutputResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputResult.ProtoReflect.Descriptor instead.
 func (*OutputResult) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{22}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OutputResult) GetFeed() uint64 {
@@ -1676,7 +1726,7 @@ type Happening struct {
 
 func (x *Happening) Reset() {
 	*x = Happening{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[23]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1738,7 @@ func (x *Happening) String() string {
 func (*Happening) ProtoMessage() {}
 
 func (x *Happening) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[23]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1751,7 @@ func (x *Happening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Happening.ProtoReflect.Descriptor instead.
 func (*Happening) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{23}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Happening) GetKind() string {
@@ -1842,6 +1892,8 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\bReadings\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\"\x1d\n" +
 	"\x05Cells\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\"\x1e\n" +
+	"\x06Sights\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\"/\n" +
 	"\x05Views\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\fR\x04view\x12\x12\n" +
@@ -1862,7 +1914,7 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05chunk\x18\x04 \x01(\fR\x05chunk\x12\x1a\n" +
 	"\bfraction\x18\x05 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage*\x97\x05\n" +
+	"\amessage\x18\a \x01(\tR\amessage*\xa8\x05\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\f\n" +
@@ -1891,7 +1943,8 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x12KIND_OUTPUT_RESULT\x10\x1a\x12\x11\n" +
 	"\rKIND_READINGS\x10\x1b\x12\x0e\n" +
 	"\n" +
-	"KIND_CELLS\x10\x1c\x12\x14\n" +
+	"KIND_CELLS\x10\x1c\x12\x0f\n" +
+	"\vKIND_SIGHTS\x10\x1d\x12\x14\n" +
 	"\x10KIND_POOL_REPORT\x10\x1e\x12\x1b\n" +
 	"\x17KIND_POOL_REPORT_RESULT\x10\x1f\x12\x14\n" +
 	"\x10KIND_END_SESSION\x10 \x12\x14\n" +
@@ -1917,7 +1970,7 @@ func file_troupe_v1_envelope_proto_rawDescGZIP() []byte {
 }
 
 var file_troupe_v1_envelope_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_troupe_v1_envelope_proto_goTypes = []any{
 	(Kind)(0),               // 0: troupe.v1.Kind
 	(*Envelope)(nil),        // 1: troupe.v1.Envelope
@@ -1940,17 +1993,18 @@ var file_troupe_v1_envelope_proto_goTypes = []any{
 	(*Pools)(nil),           // 18: troupe.v1.Pools
 	(*Readings)(nil),        // 19: troupe.v1.Readings
 	(*Cells)(nil),           // 20: troupe.v1.Cells
-	(*Views)(nil),           // 21: troupe.v1.Views
-	(*Output)(nil),          // 22: troupe.v1.Output
-	(*OutputResult)(nil),    // 23: troupe.v1.OutputResult
-	(*Happening)(nil),       // 24: troupe.v1.Happening
+	(*Sights)(nil),          // 21: troupe.v1.Sights
+	(*Views)(nil),           // 22: troupe.v1.Views
+	(*Output)(nil),          // 23: troupe.v1.Output
+	(*OutputResult)(nil),    // 24: troupe.v1.OutputResult
+	(*Happening)(nil),       // 25: troupe.v1.Happening
 }
 var file_troupe_v1_envelope_proto_depIdxs = []int32{
 	0,  // 0: troupe.v1.Envelope.kind:type_name -> troupe.v1.Kind
 	0,  // 1: troupe.v1.Unsupported.kind:type_name -> troupe.v1.Kind
 	4,  // 2: troupe.v1.WorkerSnapshot.workers:type_name -> troupe.v1.Worker
 	4,  // 3: troupe.v1.WorkerChange.worker:type_name -> troupe.v1.Worker
-	24, // 4: troupe.v1.OutputResult.entries:type_name -> troupe.v1.Happening
+	25, // 4: troupe.v1.OutputResult.entries:type_name -> troupe.v1.Happening
 	5,  // [5:5] is the sub-list for method output_type
 	5,  // [5:5] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
@@ -1970,7 +2024,7 @@ func file_troupe_v1_envelope_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_troupe_v1_envelope_proto_rawDesc), len(file_troupe_v1_envelope_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
