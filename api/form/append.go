@@ -77,7 +77,7 @@ func (w *writer) limits(v *ExecutionView) {
 
 // times writes when it came and went.
 func (w *writer) times(v *ExecutionView) {
-	w.time(`,"requested_at":`, v.RequestedAt)
+	w.when(`,"requested_at":`, v.RequestedAt)
 	w.time(`,"run_at":`, v.RunAt)
 	w.time(`,"scheduled_at":`, v.ScheduledAt)
 	w.time(`,"claim_by":`, v.ClaimBy)
@@ -142,8 +142,14 @@ func (w *writer) flag(text string, is bool) {
 }
 
 func (w *writer) time(name string, t time.Time) {
+	if !t.IsZero() {
+		w.when(name, t)
+	}
+}
+
+// when appends a time, whether it is zero or not.
+func (w *writer) when(name string, t time.Time) {
 	switch {
-	case t.IsZero():
 	case t.Location() != time.UTC || t.Year() < 0 || t.Year() > 9999:
 		w.other(name, t)
 	default:

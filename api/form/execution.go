@@ -43,7 +43,7 @@ type ExecutionView struct {
 	Worker     messages.WorkerID   `json:"worker,omitempty"`
 	Generation messages.Generation `json:"generation,omitempty"`
 
-	RequestedAt time.Time `json:"requested_at,omitzero"`
+	RequestedAt time.Time `json:"requested_at"`
 	RunAt       time.Time `json:"run_at,omitzero"`
 	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
 	ClaimBy     time.Time `json:"claim_by,omitzero"`

@@ -12,7 +12,7 @@ import (
 type WebhookView struct {
 	Execution messages.ExecutionID  `json:"execution"`
 	URL       string                `json:"url"`
-	On        []messages.Status     `json:"on,omitempty"`
+	On        []string              `json:"on,omitempty" doc:"the outcomes that are told; missing: all"`
 	Secret    string                `json:"secret,omitempty"`
 	State     messages.WebhookState `json:"state" doc:"waiting (the execution has not ended), due, told, given_up, or passed (not an outcome that was asked for, or a retry is told instead)"`
 	Tries     int                   `json:"tries"`
@@ -25,8 +25,12 @@ type WebhookView struct {
 
 // ViewWebhook shows a webhook.
 func ViewWebhook(r *messages.WebhookRecord) WebhookView {
+	var on []string
+	for _, status := range r.On {
+		on = append(on, status.String())
+	}
 	return WebhookView{
-		Execution: r.Execution, URL: webhook.Shown(r.URL), On: r.On, Secret: r.Secret, State: r.State, Tries: r.Tries, Since: r.Since, NextAt: r.NextAt,
+		Execution: r.Execution, URL: webhook.Shown(r.URL), On: on, Secret: r.Secret, State: r.State, Tries: r.Tries, Since: r.Since, NextAt: r.NextAt,
 		Code: r.Code, Error: r.Error, EndedAt: r.EndedAt,
 	}
 }

@@ -188,7 +188,7 @@ func TestSubmitToASessionWaitsForItsOwnTime(t *testing.T) {
 
 func TestAFailureIsOnStandardErrorAndExits1(t *testing.T) {
 	t.Parallel()
-	failed := execution(id1, "failed", `,"error":{"code":"exit_status","message":"exit status 3","stderr":"boom\n"}`)
+	failed := execution(id1, "failed", `,"requested_at":"2026-03-04T05:06:07Z","error":{"code":"exit_status","message":"exit status 3","stderr":"boom\n"}`)
 	s := serve(t, map[string]string{"POST /api/v1/executions": "!201" + failed, "GET /api/v1/executions/" + id1: failed})
 	want := result{1, "", "execution " + id1 + " failed: exit_status: exit status 3\nboom\n"}
 	require.Equal(t, want, s.call(t, "submit", "core.fail", "--wait"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -141,14 +142,27 @@ type description struct {
 	} `json:"paths"`
 }
 
-// The page lists every route of the API's own description.
-func TestAPIPageHasEveryRoute(t *testing.T) {
-	t.Parallel()
+// served is the API's own description.
+func served(t *testing.T) []byte {
 	w := httptest.NewRecorder()
 	api.New(api.Config{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
 	require.Equal(t, http.StatusOK, w.Code)
+	return w.Body.Bytes()
+}
+
+// A client is generated from the file without a node, and the console's types are compared with it.
+func TestTheDescriptionIsAFile(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	require.NoError(t, json.Indent(&b, served(t), "", " "))
+	rendered(t, "openapi.json", b.String()+"\n")
+}
+
+// The page lists every route of the API's own description.
+func TestAPIPageHasEveryRoute(t *testing.T) {
+	t.Parallel()
 	var d description
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
+	require.NoError(t, json.Unmarshal(served(t), &d))
 	var lines []string
 	for path, methods := range d.Paths {
 		for method, op := range methods {
