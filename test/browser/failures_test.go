@@ -138,9 +138,13 @@ func TestANodeIsDrainedUnderOpenPages(t *testing.T) {
 	nodes := cluster(t, 2)
 	own, other := open(t, nodes[1], "/console/nodes"), open(t, nodes[0], "/console/nodes")
 	for _, p := range []*page{own, other} {
-		p.until("two nodes", func() bool { return p.count("tbody tr:not(.old)") == 2 })
+		p.until("two nodes", func() bool { return p.count(".list tbody tr:not(.old)") == 2 })
 		p.keep()
 	}
+	other.until("each reaches the other", func() bool {
+		return other.count(".reach tbody tr") == 2 && strings.Count(other.text(".reach tbody"), "reached") == 2
+	})
+	other.looks("nodes-reach")
 	ask[map[string]any](t, nodes[0], http.MethodPost, "/api/v1/nodes/n1/cordon", nil)
 	run := submit(t, nodes[1], "core.sleep", map[string]any{"seconds": 3}, nil)
 	other.do(chromedp.Click(`//tr[contains(., "n2")]//button[contains(., "Drain")]`, chromedp.BySearch))
@@ -153,7 +157,7 @@ func TestANodeIsDrainedUnderOpenPages(t *testing.T) {
 	}
 	own.shows(".lost", "The node does not answer")
 	require.Equal(t, 1, own.count("table.stale"))
-	other.until("one node is left", func() bool { return other.count("tbody tr:not(.old)") == 1 })
+	other.until("one node is left", func() bool { return other.count(".list tbody tr:not(.old)") == 1 })
 	<-nodes[1].done
 	require.Equal(t, "completed", ask[execution](t, nodes[0], http.MethodGet, "/api/v1/executions/"+run.ID, nil).Status, "what ran was finished")
 	other.kept()

@@ -66,6 +66,25 @@ func TestAnActionIsSubmittedByItsForm(t *testing.T) {
 	p.shows(".card.bad", "as asked")
 }
 
+// An action's page has what its executions failed with, in the range of the page, and leads to them.
+func TestAnActionShowsItsErrors(t *testing.T) {
+	n := shared(t)
+	submit(t, n, "core.fail", map[string]any{"code": "no_ink", "message": "tray 3 is empty"}, map[string]any{"wait_seconds": 10})
+	p := open(t, n, "/console/actions/core.fail")
+	p.shows(".errors", "no_ink")
+	p.shows(".errors", "tray ‹n› is empty")
+	p.looks("action-errors")
+	p.visit("/console/actions/core.fail?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z")
+	p.shows("main", "None of its executions failed")
+	p.visit("/console/actions/core.fail")
+	row := `//table[contains(@class,"errors")]//tr[contains(.,"no_ink")]//td[1]/a`
+	p.rests(row)
+	p.do(chromedp.Click(row, chromedp.BySearch))
+	p.shows("h1", "Executions")
+	p.shows("tbody", "core.fail")
+	require.Equal(t, "no_ink", p.value("new URLSearchParams(location.search).get('error')"))
+}
+
 // A dead letter has a page. One that is gone is told as such.
 func TestADeadLetterThatIsGone(t *testing.T) {
 	p := open(t, shared(t), "/console/dead-letters/7", "404")

@@ -61,6 +61,7 @@ func TestWhatProgramsWriteIsText(t *testing.T) {
 	p.opensOutput()
 	p.shows(".output", "<script>taken=1</script>")
 	p.shows(".output", "⟨U+202E⟩")
+	p.shows(".output .ansi-red", "␀␇")
 	p.until("the whole line", func() bool {
 		return p.value("document.querySelector('.output').textContent.includes('x'.repeat(100000))") == "true"
 	})

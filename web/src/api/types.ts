@@ -89,10 +89,13 @@ export interface Webhook {
 
 export interface WebhookList { webhooks: Webhook[]; next_cursor?: string }
 
+/** How far a list was looked at: up to the request of this time. */
+export interface Searched { at?: string; seq: number; walked?: number }
+
 export interface ExecutionList {
   executions: Execution[]
   next_cursor?: string
-  searched_to?: { at: string; seq: number; walked: number }
+  searched_to?: Searched
   more?: 'found' | 'unsearched' | 'end'
 }
 
@@ -104,7 +107,7 @@ export interface Facets {
   executions: number
   fields: Record<string, { value: string; n: number }[]>
   left?: Record<string, number>
-  searched_to?: { at: string; seq: number; walked: number }
+  searched_to?: Searched
 }
 
 export interface Explanation {
@@ -298,6 +301,10 @@ export interface Node {
   store_seen?: boolean
 }
 export interface NodeList { nodes: Node[] }
+/** A node as another one sees it. */
+export interface Sight { node: string; incarnation: string; reach: string; why?: string }
+export interface Sights { node: string; incarnation: string; others: Sight[] }
+export interface ReachList { nodes: Sights[]; unreached?: Unreached[] }
 
 export interface Session {
   pool: string
@@ -463,7 +470,7 @@ export interface ErrorGroups {
   groups: ErrorGroup[]
   left?: number
   more: 'end' | 'unsearched'
-  searched_to?: { at: string; seq: number; walked: number }
+  searched_to?: Searched
 }
 
 export interface Configuration { node: string; settings: { key: string; value: string; source: string }[] }

@@ -1,5 +1,5 @@
 // What is known of a node only from before.
-import type { Node } from '../api/types'
+import type { Node, Sight, Sights } from '../api/types'
 
 const heard = ['self', 'reached', 'store_only', 'not_heard', 'store_lost_here']
 
@@ -9,4 +9,13 @@ export function staleOf(n: Node): string | undefined {
   if (n.reach && !heard.includes(n.reach)) return n.why || n.reach
   if (n.store_seen === false) return n.why || 'it does not renew its lease'
   return undefined
+}
+
+export interface Line { from: Pick<Sights, 'node' | 'incarnation'>; to: Sight; reached: boolean }
+
+/** Who reaches whom, what is not reached first; of one node: only where it is at an end. */
+export function linesOf(nodes: readonly Sights[], of?: string): Line[] {
+  const lines = nodes.flatMap((from) => from.others.map((to) => ({ from, to, reached: to.reach === 'reached' })))
+  const ends = (l: Line) => of === undefined || l.from.incarnation === of || l.to.incarnation === of
+  return lines.filter(ends).sort((a, b) => Number(a.reached) - Number(b.reached))
 }
