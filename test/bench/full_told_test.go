@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // BenchmarkFullToldGrowth repeats rows of BenchmarkFullGrowth with the default notices.
@@ -78,7 +77,7 @@ func BenchmarkFullSustained(b *testing.B) {
 	for range b.N {
 		url := f.fresh(b)
 		n := start(b, f.at(url, tellingDefaults))
-		s := &sustained{b: b, node: n, db: connect(b, url), store: f.look(b)}
+		s := &sustained{b: b, node: n, db: looksAt(b, url), store: f.look(b)}
 		before := f.usage()
 		s.run(took)
 		f.report(b, before, f.usage(), s.submitted)
@@ -90,7 +89,7 @@ func BenchmarkFullSustained(b *testing.B) {
 type sustained struct {
 	b         *testing.B
 	node      *node.Node
-	db        *pgx.Conn
+	db        *servers.Looks
 	store     *postgres.Store
 	submitted int
 	looks     []sustainedLook
@@ -136,20 +135,21 @@ func (s *sustained) look(at time.Duration, ended int) {
 		s.count("SELECT sum(n_dead_tup)::bigint FROM pg_stat_user_tables WHERE relname IN ('outbox', 'outbox_teller')")})
 }
 
-func (s *sustained) count(query string) (n int) {
-	if err := s.db.QueryRow(context.Background(), query).Scan(&n); err != nil {
+func (s *sustained) count(query string) int {
+	n, err := s.db.Number(query)
+	if err != nil {
 		s.b.Fatal(err)
 	}
 	return n
 }
 
-// connect is a connection that stays for the benchmark: a server works for each new one.
-func connect(b *testing.B, url string) *pgx.Conn {
-	db, err := pgx.Connect(context.Background(), url)
+// looksAt is a connection that stays for the benchmark.
+func looksAt(b *testing.B, url string) *servers.Looks {
+	db, err := servers.OpenLooks(url)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = db.Close(context.Background()) })
+	b.Cleanup(func() { _ = db.Close() })
 	return db
 }
 

@@ -231,6 +231,28 @@ func Query(url, query string) ([][]string, error) {
 	return rows, c.Close(ctx)
 }
 
+// Looks is a connection for many queries of one number each: a server works for each new connection.
+type Looks struct{ conn *pgx.Conn }
+
+// OpenLooks connects; Close ends the connection.
+func OpenLooks(url string) (*Looks, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, url)
+	return &Looks{c}, err
+}
+
+// Number runs one SQL query, and returns the integer that it has.
+func (l *Looks) Number(query string) (n int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err = l.conn.QueryRow(ctx, query).Scan(&n)
+	return n, err
+}
+
+// Close closes the connection.
+func (l *Looks) Close() error { return l.conn.Close(context.Background()) }
+
 // Commits makes so many transactions that insert one row each, on one connection and a table of their own, and returns how long each took.
 func Commits(url string, count int) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
