@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// PartMin is the number of executions in the first part of a walk.
-const PartMin = partMin
+// WalkMin is the number of executions that a page looks at, however long that takes.
+const WalkMin = walkMin
 
 // Settings returns the settings of every connection of the store.
 func Settings(c Config) map[string]string { return c.withDefaults().settings() }

@@ -26,7 +26,7 @@ func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, e
 	}
 	var page store.Page
 	walked := 0
-	for next := partMin; ; next = min(4*next, partMax) {
+	for next := limit + 1; ; next = min(4*next, partMax) {
 		size := min(next, s.cfg.WalkMax-walked)
 		part, err := s.part(ctx, &f, stretch, limit+1-len(page.Executions), size)
 		if err != nil {
@@ -38,7 +38,7 @@ func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, e
 		case part.walked < size || len(page.Executions) > limit:
 			page.Passed(limit, walked, math.MaxInt, 0, time.Time{})
 			return page, nil
-		case walked >= s.cfg.WalkMax || !time.Now().Before(end):
+		case walked >= s.cfg.WalkMax || walked >= walkMin && !time.Now().Before(end):
 			page.Passed(limit, walked, walked, part.seq, part.at)
 			return page, nil
 		}
@@ -50,10 +50,10 @@ func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, e
 	}
 }
 
-// partMin is the number of executions in the first part of a walk, and partMax that in a later one: neither a page that is soon full nor
-// one that needs all of the walk takes many statements, and a page ends soon after its time.
 const (
-	partMin = 500
+	walkMin = 500 // executions that a page looks at, however long that takes
+	// partMax bounds the executions of a part. The first has as many as the page, and each further one is four times as large: a page of which
+	// all match costs no more than it has, one that needs all of the walk takes few statements, and it ends soon after its time.
 	partMax = 4000
 )
 
