@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asked, chipOf, chipsOf, completions, typedChip, withChips, type Key } from './filters'
+import { asked, chipOf, chipsOf, completions, countOf, typedChip, withChips, type Key } from './filters'
 
 const keys: Key[] = [
   { name: 'status', many: true, values: ['failed', 'running'] },
@@ -45,7 +45,21 @@ describe('withChips', () => {
     }
   })
   it('keeps the rest of the state', () =>
-    expect(withChips(new URLSearchParams('sort=asc'), [], keys, ['sort']).toString()).toBe('sort=asc'))
+    expect(withChips(new URLSearchParams('panel=facets&pool=go&sort=asc'), [], keys, ['sort']).toString()).toBe('sort=asc&panel=facets'))
+})
+
+describe('countOf', () => {
+  const timed: Key[] = [...keys, { name: 'from', quiet: true, check: (v) => (v.startsWith('-') ? undefined : 'want an age') }]
+  for (const [query, want] of [
+    ['', 'Filters: none set'],
+    ['panel=facets&sort=asc', 'Filters: none set'],
+    ['from=-6h&pool=go', 'Filters: 1 set'],
+    ['status=failed,running&pool=go', 'Filters: 3 set'],
+    ['pool=go&colour=red', 'Filters: 1 set, 1 wrong'],
+    ['from=yesterday', 'Filters: none set, 1 wrong'],
+  ] as const) {
+    it(query || 'nothing', () => expect(countOf(chipsOf(new URLSearchParams(query), timed, ['sort']), timed)).toBe(want))
+  }
 })
 
 describe('chipOf', () => {

@@ -11,12 +11,15 @@ export interface Key {
 
 export interface Chip { key: string; value: string; wrong?: string }
 
+/** Parts of every list's state that are no filters. */
+const own: readonly string[] = ['panel']
+
 /** Reads the chips of a query. Names in others are parts of the page's state that are no filters. */
 export function chipsOf(query: URLSearchParams, keys: readonly Key[], others: readonly string[] = []): Chip[] {
   const chips: Chip[] = []
   const seen = new Set<string>()
   for (const [name, text] of query) {
-    if (others.includes(name)) continue
+    if (own.includes(name) || others.includes(name)) continue
     const key = keys.find((k) => k.name === name)
     for (const value of key?.many ? text.split(',').filter(Boolean) : [text]) {
       const chip: Chip = { key: name, value }
@@ -45,7 +48,7 @@ export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: 
     else next.append(chip.key, chip.value)
   }
   for (const [key, values] of joined) next.set(key, [...new Set(values)].join(','))
-  for (const name of others) {
+  for (const name of [...others, ...own]) {
     const value = query.get(name)
     if (value) next.set(name, value)
   }
@@ -63,6 +66,16 @@ export function typedChip(text: string, keys: readonly Key[]): Chip | undefined 
   const chip = chipOf(text)
   const searched = keys.some((k) => k.name === 'q') && text.trim() !== ''
   return searched && !keys.some((k) => k.name === chip?.key) ? { key: 'q', value: text.trim() } : chip
+}
+
+/** Whether a chip is shown: what is shown elsewhere on the page is a chip only where it is wrong. */
+export const isShown = (chip: Chip, keys: readonly Key[]): boolean => chip.wrong !== undefined || !keys.find((k) => k.name === chip.key)?.quiet
+
+/** How many filters are set, in words. */
+export function countOf(chips: readonly Chip[], keys: readonly Key[]): string {
+  const shown = chips.filter((c) => isShown(c, keys))
+  const wrong = shown.filter((c) => c.wrong !== undefined).length
+  return `Filters: ${shown.length - wrong || 'none'} set${wrong ? `, ${wrong} wrong` : ''}`
 }
 
 /** The parameters for the API: the chips that it takes. */

@@ -1,0 +1,65 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// On a phone the filters of a list and what is counted beside it are in a drawer. One button opens it, and says how many are set.
+func TestFiltersAreInADrawerOnAPhone(t *testing.T) {
+	n := shared(t)
+	label := map[string]any{"labels": map[string]any{"test": "drawer"}, "wait_seconds": 10}
+	submit(t, n, "core.echo", map[string]any{}, label)
+	submit(t, n, "core.fail", map[string]any{"message": "no", "code": "boom"}, label)
+	p := open(t, n, "/console/executions?label=test%3Ddrawer&colour=red")
+	p.do(chromedp.EmulateViewport(360, 800))
+	p.shows("#filters", "Filters: 1 set, 1 wrong")
+	require.Zero(t, p.count(".chip")+p.count(".facets-of-list"))
+	require.Equal(t, 2, p.count(".bulk button"), "commands are not in the drawer")
+
+	p.do(chromedp.Focus("#filters"), chromedp.KeyEvent(kb.Enter))
+	p.shows("dialog[open] h2", "Filters: 1 set, 1 wrong")
+	require.Equal(t, "true", p.value("document.querySelector('.drawer').contains(document.activeElement)"))
+	require.Equal(t, "true", p.value("document.querySelector('#filters').ariaExpanded"))
+	p.looks("filters-drawer")
+	p.do(chromedp.EmulateViewport(360, 800))
+	p.shows("dialog[open] h2", "Filters: 1 set")
+	p.fits("the drawer")
+	p.until("the drawer fits", func() bool {
+		return p.value("(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector('.drawer'))") == "true"
+	})
+	p.contrasts("filters-drawer")
+	p.do(chromedp.Click(`[aria-label="Remove colour:red"]`))
+	p.shows("dialog[open] h2", "Filters: 1 set")
+	p.do(chromedp.SendKeys("#filter", "status:failed"+kb.Enter))
+	p.shows("dialog[open] h2", "Filters: 2 set")
+	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+	p.do(chromedp.Click(".facets-of-list summary"))
+	p.shows(".facets-of-list", "All 1 executions of the list")
+	require.Equal(t, "?label=test%3Ddrawer&status=failed&panel=facets", p.value("location.search"))
+	p.accessible("the drawer with counts")
+	p.do(chromedp.Click(".facets-of-list summary"))
+	p.until("the counts are closed, and the drawer is not", func() bool { return p.value("new URLSearchParams(location.search).get('panel')") == "filters" })
+	require.Equal(t, 1, p.count(".drawer[open]"))
+
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.closesDrawer()
+	require.Equal(t, "?label=test%3Ddrawer&status=failed", p.value("location.search"))
+	p.do(chromedp.Evaluate("document.activeElement.blur()", nil), chromedp.KeyEvent("f"))
+	p.until("the key leads to the field in the drawer", func() bool { return p.value("document.activeElement.id") == "filter" })
+	p.do(chromedp.Reload())
+	p.shows("dialog[open] h2", "Filters: 2 set")
+	p.click("Show the list")
+	p.closesDrawer()
+}
+
+// closesDrawer waits until the drawer is closed and its button has the focus.
+func (p *page) closesDrawer() {
+	p.t.Helper()
+	p.until("the drawer is closed, and its button has the focus", func() bool {
+		return p.count(".drawer[open]") == 0 && p.value("document.activeElement.id") == "filters"
+	})
+}

@@ -1,0 +1,4 @@
+// Whether the window is as narrow as a phone's: filters are in a drawer there. app.css has the same width.
+import { MediaQuery } from 'svelte/reactivity'
+
+export const narrow = new MediaQuery('(width < 760px)')
