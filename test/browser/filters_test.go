@@ -63,3 +63,49 @@ func (p *page) closesDrawer() {
 		return p.count(".drawer[open]") == 0 && p.value("document.activeElement.id") == "filters"
 	})
 }
+
+// Names are proposed while one types: by the keyboard or with a click they become filters.
+func TestTheFilterBarCompletesNames(t *testing.T) {
+	n := shared(t)
+	submit(t, n, "core.fail", map[string]any{"message": "no", "code": "completes_this"}, map[string]any{"wait_seconds": 10})
+	p := open(t, n, "/console/executions")
+	p.do(chromedp.SendKeys("#filter", "pool:YTH"))
+	p.shows("#filter-options", "pool:python")
+	require.Equal(t, "true", p.value("document.querySelector('#filter').ariaExpanded"))
+	p.accessible("proposals")
+	p.picture("filters-completed")
+	p.do(chromedp.KeyEvent(kb.ArrowDown))
+	p.shows("#filter-options [aria-selected=true]", "pool:python")
+	require.Equal(t, "filter-option-0", p.value("document.querySelector('#filter').getAttribute('aria-activedescendant')"))
+	p.accessible("a chosen proposal")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("a filter", func() bool { return p.value("location.search") == "?pool=python" })
+	require.Equal(t, "filter", p.value("document.activeElement.id"))
+	for _, c := range []struct{ typed, proposed string }{
+		{"core.fa", "action:core.fail"},
+		{"error:completes", "error:completes_this"},
+		{"not.worker:n1/go", "not.worker:n1/go/0"},
+		{"abando", "status:abandoned"},
+		{"not.po", "not.pool:"},
+	} {
+		p.visit("/console/executions")
+		p.do(chromedp.SendKeys("#filter", c.typed))
+		p.shows("#filter-options", c.proposed)
+		require.LessOrEqual(t, p.count("#filter-options li"), 12)
+		p.do(chromedp.Click(`//ul[@id="filter-options"]/li[.="`+c.proposed+`"]`, chromedp.BySearch))
+		if c.proposed == "not.pool:" {
+			break
+		}
+		p.shows(".chip", c.proposed)
+	}
+	p.shows("#filter-options", "not.pool:python") // a key leads to its values
+	p.do(chromedp.KeyEvent(kb.Escape))
+	require.Equal(t, "not.pool:", p.value("document.querySelector('#filter').value"))
+	require.Equal(t, 1, p.count("#filter-options[hidden]"))
+
+	p.visit("/console/workers")
+	p.do(chromedp.SendKeys("#filter", "node:n"))
+	p.shows("#filter-options", "node:n1")
+	p.do(chromedp.KeyEvent(kb.Enter)) // what was typed counts, unless a proposal is chosen
+	p.shows(".chip", "node:n")
+}

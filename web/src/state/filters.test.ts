@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asked, chipOf, chipsOf, completions, countOf, typedChip, withChips, type Key } from './filters'
+import { asked, chipOf, chipsOf, completions, countOf, proposalsMax, typedChip, withChips, type Key } from './filters'
 
 const keys: Key[] = [
   { name: 'status', many: true, values: ['failed', 'running'] },
@@ -34,6 +34,7 @@ describe('typedChip', () => {
     ['q:status:failed', searched, { key: 'q', value: 'status:failed' }],
     ['colour:red', keys, { key: 'colour', value: 'red' }],
     ['connection refused', keys, undefined],
+    ['pool: ', searched, undefined],
     [' ', searched, undefined],
   ] as const) it(`${text} of ${of.length} keys`, () => expect(typedChip(text, of)).toEqual(want))
 })
@@ -75,7 +76,27 @@ describe('chipOf', () => {
 })
 
 describe('completions', () => {
-  it('begins with keys', () => expect(completions('st', keys)).toEqual(['status:']))
-  it('goes on with values', () => expect(completions('status:f', keys)).toEqual(['status:failed']))
-  it('knows values of the node', () => expect(completions('pool:', keys, { pool: ['go', 'python'] })).toEqual(['pool:go', 'pool:python']))
+  const known = { pool: ['go', 'python', 'shell'], action: ['core.echo', 'demo.echo', 'echo.all'] }
+  const named: Key[] = [...keys, { name: 'action' }, { name: 'not.action' }, { name: 'subject', names: 'pool' }]
+  for (const [text, want] of [
+    ['', ['status:', 'pool:', 'label:', 'action:', 'not.action:', 'subject:']],
+    ['st', ['status:']],
+    ['status:f', ['status:failed']],
+    ['status:FAI', ['status:failed']],
+    ['status:failed', []], // it is complete
+    ['pool:', ['pool:go', 'pool:python', 'pool:shell']],
+    ['pool:ython', ['pool:python']],
+    ['not.action:echo', ['not.action:echo.all', 'not.action:core.echo', 'not.action:demo.echo']], // what begins with it first
+    ['subject:g', ['subject:go']],
+    ['runn', ['status:running']],
+    ['pyth', ['pool:python', 'subject:python']],
+    ['r', []], // too short for values
+    ['colour:red', []],
+    ['label:te', []],
+  ] as [string, string[]][]) it(text || 'nothing', () => expect(completions(text, named, known)).toEqual(want))
+  it('has a bound', () => {
+    const many = Array.from({ length: 500 }, (_, i) => `pool-${i}`)
+    expect(completions('pool:', keys, { pool: many })).toHaveLength(proposalsMax)
+    expect(completions('pool-', keys, { pool: many })).toHaveLength(proposalsMax)
+  })
 })

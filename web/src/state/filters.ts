@@ -7,6 +7,7 @@ export interface Key {
   values?: readonly string[]
   check?: (value: string) => string | undefined
   quiet?: boolean // shown elsewhere on the page, and as a chip only where it is wrong
+  names?: string // what completes it, where that are not the names of the key's own name
 }
 
 export interface Chip { key: string; value: string; wrong?: string }
@@ -57,13 +58,14 @@ export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: 
 
 /** Reads "key:value" as people type it. */
 export function chipOf(text: string): Chip | undefined {
-  const [, key, value] = /^\s*([\w.]+)\s*[:=]\s*(.+?)\s*$/.exec(text) ?? []
+  const [, key, value] = /^\s*([\w.]+)\s*[:=]\s*(\S.*?)\s*$/.exec(text) ?? []
   return key && value ? { key, value } : undefined
 }
 
-/** The chip that somebody has typed. Where a list can be searched for a text, what names none of its keys is that text. */
+/** The chip that somebody has typed. Where a list can be searched for a text, what names none of its keys is that text. A key alone is no chip yet. */
 export function typedChip(text: string, keys: readonly Key[]): Chip | undefined {
   const chip = chipOf(text)
+  if (!chip && keyIn(text, keys)) return undefined
   const searched = keys.some((k) => k.name === 'q') && text.trim() !== ''
   return searched && !keys.some((k) => k.name === chip?.key) ? { key: 'q', value: text.trim() } : chip
 }
@@ -85,11 +87,35 @@ export function asked(chips: readonly Chip[]): URLSearchParams {
   return params
 }
 
-/** What could complete a text: keys, then the values of a key. */
+/** So many proposals are made at once. */
+export const proposalsMax = 12
+
+/** So much of a text without a key finds values. */
+const foundFrom = 2
+
+/** The names that complete a key: the same for what it has and for what it leaves out. */
+export const namesOf = (key: Key): string => key.names ?? key.name.replace(/^not\./, '')
+
+/** The key whose value is typed; undefined: none yet. */
+export const keyIn = (text: string, keys: readonly Key[]): Key | undefined => {
+  const [, name] = /^\s*([\w.]+):/.exec(text) ?? []
+  return keys.find((k) => k.name === name)
+}
+
+/** What could complete a text: values of the key that it has, or else keys, and then values of any of them. */
 export function completions(text: string, keys: readonly Key[], known: Record<string, readonly string[]> = {}): string[] {
-  const [, name, start] = /^\s*([\w.]+):(.*)$/.exec(text) ?? []
-  if (name === undefined) return keys.filter((k) => k.name.startsWith(text.trim())).map((k) => `${k.name}:`)
-  const key = keys.find((k) => k.name === name)
-  const values = key?.values ?? known[name] ?? []
-  return values.filter((v) => v.startsWith(start!.trim())).slice(0, 20).map((v) => `${name}:${v}`)
+  const values = (key: Key, typed: string) => matching(key.values ?? known[namesOf(key)] ?? [], typed).map((v) => `${key.name}:${v}`)
+  const key = keyIn(text, keys)
+  if (key) return values(key, text.slice(text.indexOf(':') + 1)).filter((v) => v !== text.trim()).slice(0, proposalsMax)
+  const typed = text.trim()
+  const named = keys.filter((k) => k.name.startsWith(typed)).map((k) => `${k.name}:`)
+  const found = typed.length < foundFrom ? [] : keys.filter((k) => !k.name.startsWith('not.')).flatMap((k) => values(k, typed))
+  return [...named, ...found].slice(0, proposalsMax)
+}
+
+/** The values that have a text: what begins with it first. */
+function matching(values: readonly string[], typed: string): string[] {
+  const low = typed.trim().toLowerCase()
+  const places = values.map((v) => v.toLowerCase().indexOf(low))
+  return [...values.filter((_, i) => places[i] === 0), ...values.filter((_, i) => places[i]! > 0)].slice(0, proposalsMax)
 }
