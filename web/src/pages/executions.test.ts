@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
-import { differs, exported, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
+import { chosen } from '../state/columns'
+import { columns, differs, exported, leastOf, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
@@ -94,4 +95,10 @@ describe('waitOf', () => {
   ] as const) {
     it(what, () => expect(waitOf(e, Date.parse(at(90)))).toBe(want))
   }
+})
+
+describe('the columns of the list', () => {
+  it('fit a window of 1280 px without a choice', () => expect(leastOf(chosen(columns, ''))).toBeLessThan(1280 - 168 - 44))
+  it('need more room with others', () => expect(leastOf(chosen(columns, '+session,+priority')) - leastOf(chosen(columns, ''))).toBe(130 + 84))
+  it('have names of their own', () => expect(new Set(columns.map((c) => c.name)).size).toBe(columns.length))
 })

@@ -1,6 +1,7 @@
 // What the list of executions holds. Rows never jump: what is newer waits until somebody asks for it.
 import type { Execution } from '../api/types'
 import { ended, statuses } from '../ui/status'
+import type { Column } from '../state/columns'
 import type { Key } from '../state/filters'
 import { timeKeys } from '../state/range'
 import { duration } from '../state/time'
@@ -29,6 +30,28 @@ export const keys: readonly Key[] = [
   { name: 'not.label', each: true, check: label },
   { name: 'not.error', each: true },
 ]
+
+export const columns: readonly Column[] = [
+  { name: 'status', label: 'Status', fixed: true, width: 150 },
+  { name: 'id', label: 'Execution', fixed: true, width: 158 },
+  { name: 'action', label: 'Action' },
+  { name: 'version', label: 'Version', off: true, width: 90 },
+  { name: 'error', label: 'Error' },
+  { name: 'worker', label: 'Worker' },
+  { name: 'session', label: 'Session', off: true },
+  { name: 'labels', label: 'Labels', off: true },
+  { name: 'by', label: 'Requested by', off: true },
+  { name: 'priority', label: 'Priority', off: true, n: true, width: 84 },
+  { name: 'attempt', label: 'Attempt', off: true, n: true, width: 84 },
+  { name: 'retries', label: 'Retries', off: true, n: true, width: 84 },
+  { name: 'wait', label: 'Wait', n: true, width: 112 },
+  { name: 'run', label: 'Run', n: true, width: 112 },
+  { name: 'at', label: 'Requested', n: true, width: 124 },
+  { name: 'finished', label: 'Ended', off: true, n: true, width: 124 },
+]
+
+/** How many pixels columns need: below that the list is scrolled to the side. */
+export const leastOf = (shown: readonly Column[]): number => shown.reduce((sum, c) => sum + (c.width ?? 130), 0)
 
 /** How long one has waited since it was due, or when it is due: in one unit, for a narrow column. */
 export function waitOf(e: Pick<Execution, 'requested_at' | 'run_at' | 'started_at' | 'finished_at'>, now: number): string {

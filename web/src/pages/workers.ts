@@ -1,6 +1,21 @@
-// A worker as a cell of a grid.
+// A worker as a cell of a grid, and as a row of a list.
 import type { Worker } from '../api/types'
+import type { Column } from '../state/columns'
 import type { Cell } from '../ui/cells'
+
+export const columns: readonly Column[] = [
+  { name: 'id', label: 'Worker', fixed: true },
+  { name: 'state', label: 'State' },
+  { name: 'grade', label: 'Grade' },
+  { name: 'execution', label: 'Runs' },
+  { name: 'failure', label: 'Last failure', off: true },
+  { name: 'runtime', label: 'Runtime', off: true },
+  { name: 'pid', label: 'Process', off: true, n: true },
+  { name: 'since', label: 'Since', off: true, n: true },
+  { name: 'generation', label: 'Generation', n: true },
+  { name: 'restarts', label: 'Restarts', n: true },
+  { name: 'heartbeat', label: 'Heartbeat', n: true },
+]
 
 const healthy = ['initializing', 'ready', 'busy']
 

@@ -108,7 +108,7 @@ export function completions(text: string, keys: readonly Key[], known: Record<st
   const key = keyIn(text, keys)
   if (key) return values(key, text.slice(text.indexOf(':') + 1)).filter((v) => v !== text.trim()).slice(0, proposalsMax)
   const typed = text.trim()
-  const named = keys.filter((k) => k.name.startsWith(typed)).map((k) => `${k.name}:`)
+  const named = keys.filter((k) => k.name.startsWith(typed.toLowerCase())).map((k) => `${k.name}:`)
   const found = typed.length < foundFrom ? [] : keys.filter((k) => !k.name.startsWith('not.')).flatMap((k) => values(k, typed))
   return [...named, ...found].slice(0, proposalsMax)
 }

@@ -11,9 +11,21 @@ function kept(name: string, values: readonly string[]): string {
   return values[0]!
 }
 
+/** The longest text that is read from the storage. */
+const keptMax = 500
+
+function keptText(name: string): string {
+  try {
+    return (localStorage.getItem(`troupe.${name}`) ?? '').slice(0, keptMax)
+  } catch {
+    return ''
+  }
+}
+
 function keep(name: string, value: string): void {
   try {
-    localStorage.setItem(`troupe.${name}`, value)
+    if (value) localStorage.setItem(`troupe.${name}`, value)
+    else localStorage.removeItem(`troupe.${name}`)
   } catch { /* then it lasts as long as the page */ }
 }
 
@@ -21,6 +33,7 @@ let theme = $state(kept('theme', themes) as Theme)
 let rows = $state(kept('rows', ['comfortable', 'compact']))
 let keys = $state(kept('keys', ['on', 'off']))
 let zone = $state(kept('zone', ['local', 'utc']))
+let columns = $state.raw<Readonly<Record<string, string>>>({})
 
 export const look = {
   get theme() { return theme },
@@ -31,6 +44,9 @@ export const look = {
   set keys(value) { keys = value ? 'on' : 'off'; keep('keys', keys) },
   get utc() { return zone === 'utc' },
   set utc(value) { zone = value ? 'utc' : 'local'; keep('zone', zone) },
+  /** How the columns of a list differ from what it shows without a choice. */
+  columns(list: string): string { return columns[list] ?? keptText(`columns.${list}`) },
+  setColumns(list: string, differ: string): void { columns = { ...columns, [list]: differ }; keep(`columns.${list}`, differ) },
   apply(): void {
     document.documentElement.dataset.theme = theme
     document.documentElement.dataset.rows = rows
