@@ -50,6 +50,32 @@ func TestAFailureLeadsOn(t *testing.T) {
 	p.looks("session-of-a-failure")
 }
 
+// A cancel of what runs, and a retry of what may be done twice, take a reason for the journal.
+func TestACancelAndARetryTakeAReason(t *testing.T) {
+	n := shared(t)
+	e := submit(t, n, "demo.progress", map[string]any{"steps": 100, "seconds": 200}, nil)
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows(".head", "running")
+	p.click("Cancel")
+	p.shows("dialog[open]", "Cancel this execution?")
+	p.accessible("the question before a cancel")
+	p.do(chromedp.SendKeys("dialog[open] input", "it was the wrong customer"))
+	p.answers("Cancel it")
+	p.shows(".head", "cancelled")
+	p.visit("/console/history?kind=operator&subject=" + e.ID)
+	p.shows("tbody", "it was the wrong customer")
+
+	e = submit(t, n, "core.fail", map[string]any{"message": "no"}, map[string]any{"wait_seconds": 10})
+	p.visit("/console/executions/" + e.ID)
+	p.click("Retry")
+	p.shows("dialog[open]", "Run it again?")
+	p.do(chromedp.SendKeys("dialog[open] input", "the disk has room"))
+	p.answers("Run it again")
+	p.until("the retry's page", func() bool { return !strings.Contains(p.value("location.pathname"), e.ID) })
+	p.visit("/console/history?kind=operator")
+	p.shows("tbody", "the disk has room")
+}
+
 // While it runs its worker is busy. Once the node is gone the page says so once, is grey, and cancels nothing.
 func TestTheNodeOfARunIsLost(t *testing.T) {
 	apart(t)
