@@ -59,3 +59,23 @@ func TestManyDeadLettersAreHandled(t *testing.T) {
 	p.visit("/console/dead-letters?resolution=discarded")
 	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
 }
+
+// What somebody has opened stays open while the page asks again.
+func TestTheBodyOfADeadLetterStaysOpen(t *testing.T) {
+	store := servers.RoomyPostgres(t)
+	n := on(t, "n1", store)
+	require.NoError(t, servers.Execute(store, "INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, body, resolution) VALUES (now(), NULL, 1, '', '', 'q', 'malformed', 'the whole body', 'failed')"))
+	p := open(t, n, "/console/dead-letters/1")
+	p.shows("summary", "Show it")
+	p.click("Pause") // asked for once, so that what comes next is another answer
+	p.do(chromedp.Click("main details > summary"))
+	p.shows("main details[open]", "the whole body")
+	p.click("Resume")
+	require.NoError(t, servers.Execute(store, "UPDATE dead_letter SET resolution = 'seen'"))
+	p.shows(".facts", "seen")
+	p.shows("main details[open]", "the whole body")
+	p.do(chromedp.Click("main details > summary"))
+	require.NoError(t, servers.Execute(store, "UPDATE dead_letter SET resolution = 'seen again'"))
+	p.shows(".facts", "seen again")
+	require.Zero(t, p.count("main details[open]"))
+}
