@@ -1,11 +1,13 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
+	cdp "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -70,6 +72,34 @@ func TestChartsShowTheChosenTime(t *testing.T) {
 	p.counted("waiting up to 0")
 	require.Equal(t, 6, p.count(".plot canvas"))
 	p.looks("pool-charts")
+}
+
+// Charts have their places from the beginning: what comes late, or early, moves nothing.
+func TestChartsStayInTheirPlaces(t *testing.T) {
+	n := worked(t)
+	p := open(t, n, "/console/nowhere", "404")
+	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := cdp.AddScriptToEvaluateOnNewDocument(`{
+			const fetched = window.fetch
+			let go
+			const held = new Promise((done) => { go = done })
+			window.letGo = () => go()
+			window.fetch = async (url, ...more) => { if (/series.*by=status/.test(url)) await held; return fetched(url, ...more) }
+		}`).Do(ctx)
+		return err
+	}))
+	p.visit("/console/")
+	titles := func() string { return strings.Join(strings.Fields(p.text(".charts h2")), " ") }
+	p.until("what came early", func() bool { return p.count(".plot canvas") == 2 })
+	require.Equal(t, "Outcomes In and out Wait Run", titles())
+	require.Equal(t, 2, p.count(".charts [aria-busy=true]"))
+	const wait = ".charts > section:nth-of-type(3)"
+	x, y := p.place(wait)
+	p.do(chromedp.Evaluate("letGo()", nil))
+	p.until("what came late", func() bool { return p.count(".plot canvas") == 4 })
+	require.Equal(t, "Outcomes In and out Wait Run", titles())
+	newX, newY := p.place(wait)
+	require.InDeltaSlice(t, []float64{x, y}, []float64{newX, newY}, 1, "in pixels")
 }
 
 // place is where an element begins.
