@@ -28,6 +28,7 @@ type Totals struct {
 	Workers int  `json:"workers"`
 	Busy    int  `json:"busy" doc:"workers"`
 	Waiting int  `json:"waiting" doc:"executions that no worker has"`
+	NotDue  int  `json:"not_due,omitempty" doc:"of waiting: those whose time has not come"`
 	More    bool `json:"waiting_more,omitempty" doc:"more than waiting says"`
 	Placed  int  `json:"placed" doc:"executions on a worker's queue"`
 	Running int  `json:"running" doc:"executions"`
@@ -50,7 +51,7 @@ func NewTotals(pools []PoolOverview) (t Totals) {
 	for i := range pools {
 		p := &pools[i]
 		t.Workers, t.Busy, t.Waiting, t.Placed, t.Running = t.Workers+p.Workers, t.Busy+p.Busy, t.Waiting+p.Waiting, t.Placed+p.Placed, t.Running+p.Running
-		t.More = t.More || p.More
+		t.NotDue, t.More = t.NotDue+p.NotDue, t.More || p.More
 	}
 	return t
 }

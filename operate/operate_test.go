@@ -125,12 +125,12 @@ func TestPoolsAreSummed(t *testing.T) {
 	sum.add("b", true, &view.Pool{Name: "sh", Workers: 1, Broken: true, Reason: "z", Cordoned: true})
 	sum.addStale(&view.Worker{Pool: "far", Node: "c", Runtime: "shell"})
 	views := sum.views([]store.Depth{
-		{Pool: "go", Status: messages.Requested, Count: 7}, {Pool: "go", Status: messages.Scheduled, Count: 2},
+		{Pool: "go", Status: messages.Requested, Count: 7, NotDue: 3}, {Pool: "go", Status: messages.Scheduled, Count: 2},
 		{Pool: "go", Status: messages.Running, Count: 1}, {Pool: "other", Status: messages.Running, Count: 9},
 	})
 	require.Equal(t, []view.Pool{
 		{Name: "far", Runtime: "shell", Nodes: 1, Workers: 1, Stale: 1},
-		{Name: "go", Runtime: "go", Nodes: 3, Workers: 6, Stale: 1, Ready: 2, Busy: 1, Degraded: 1, Starting: 1, Waiting: 7, Placed: 2,
+		{Name: "go", Runtime: "go", Nodes: 3, Workers: 6, Stale: 1, Ready: 2, Busy: 1, Degraded: 1, Starting: 1, Waiting: 7, NotDue: 3, Placed: 2,
 			Running: 1, Window: 9, Restarts: 4, Reason: "broken on 1 of 2 nodes: b: no go", Dispatch: "mixed", Routing: view.Routing{Mode: "following", Router: "a"}},
 		{Name: "py", Nodes: 1, Workers: 1, Broken: true, Reason: "no python"},
 		{Name: "sh", Nodes: 2, Workers: 2, Broken: true, Reason: "a: x: y; b: z", Dispatch: "direct"}, // an older release does not say

@@ -102,7 +102,7 @@ func (o *Operator) drains(ctx context.Context, p *view.Pool, now time.Time) *vie
 		return nil
 	}
 	rates := d.Pool(p.Name)
-	return view.NewDrain(p.Waiting, rates.Submitted, rates.Ended, d.From, d.To)
+	return view.NewDrain(p.Due(), rates.Submitted, rates.Ended, d.From, d.To)
 }
 
 // ownPool is this node's share of one pool, in detail; none: it has no such pool, or that does not answer.

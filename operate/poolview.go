@@ -67,6 +67,7 @@ func addDepths(v *view.Pool, depths []store.Depth) {
 		case depth.Pool != v.Name:
 		case depth.Status == messages.Requested || depth.Status == messages.Scheduling:
 			v.Waiting += depth.Count
+			v.NotDue += depth.NotDue
 			v.More = v.More || depth.More
 			if v.Oldest.IsZero() || !depth.Oldest.IsZero() && depth.Oldest.Before(v.Oldest) {
 				v.Oldest = depth.Oldest

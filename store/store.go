@@ -255,6 +255,7 @@ type Depth struct {
 	Pool   string
 	Status messages.Status
 	Count  int
+	NotDue int       // of Count: those that wait for their time; one whose time has just come is among them until its pool's router has looked
 	Oldest time.Time // RequestedAt of the oldest
 	More   bool      // there are more than Count
 	// Placed is the earliest ScheduledAt of Scheduled executions; zero for other statuses.

@@ -12,7 +12,7 @@ import (
 // leastFirst are the columns that a table leaves out where the terminal is too narrow for all, in that order. -o json has them.
 var leastFirst = []string{
 	"RUNTIME", "DISPATCH", "INCARNATION", "ROUTER", "PID", "GEN", "ATTEMPT", "NODES", "DEGRADED", "STARTING", "VERSION", "HEALTH", "RESTARTS", "EPOCH", "ADDRESS",
-	"TOOK", "STARTED", "RUNS", "EXECUTION", "PLACED", "WORKER", "BEAT", "AGE", "SINCE", "BUSY",
+	"TOOK", "STARTED", "RUNS", "EXECUTION", "NOT DUE", "PLACED", "WORKER", "BEAT", "AGE", "SINCE", "BUSY",
 }
 
 // Bounds of a table in a terminal.

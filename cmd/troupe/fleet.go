@@ -187,9 +187,9 @@ func (f fleet) pools() *cobra.Command {
 	node := ""
 	cmd := &cobra.Command{
 		Use: "pools", Short: "Show the pools", Args: exactly(),
-		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node. WAITING counts up to\n" +
-			"100,000 for each priority; a + behind it means that there are more. DISPATCH says how executions go to the workers: direct,\n" +
-			"broker, or mixed while nodes differ.",
+		Long: "Show the pools, summed over all nodes. WAITING, NOT DUE and PLACED are the cluster's, also with --node. WAITING counts what is\n" +
+			"due, and NOT DUE what waits for its time (submit --at, or a retry's delay), each up to 100,000 for each priority; a + behind them\n" +
+			"means that there may be more. DISPATCH says how executions go to the workers: direct, broker, or mixed while nodes differ.",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			query := url.Values{}
 			if node != "" {
@@ -210,7 +210,7 @@ func (f fleet) pools() *cobra.Command {
 	return cmd
 }
 
-var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "DISPATCH", "ROUTER", "REASON"}
+var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "NOT DUE", "PLACED", "RESTARTS", "DISPATCH", "ROUTER", "REASON"}
 
 func poolRows(pools []view.Pool, room int) [][]string {
 	rows := make([][]string, len(pools))
@@ -220,11 +220,13 @@ func poolRows(pools []view.Pool, room int) [][]string {
 			workers += fmt.Sprintf(", %d stale", p.Stale)
 		}
 		rows[i] = []string{p.Name, string(p.Runtime), poolState(&p), fmt.Sprint(p.Nodes), workers}
-		for _, n := range []int{p.Ready, p.Busy, p.Degraded, p.Starting, p.Waiting, p.Placed, p.Restarts} {
+		for _, n := range []int{p.Ready, p.Busy, p.Degraded, p.Starting, p.Due(), p.NotDue, p.Placed, p.Restarts} {
 			rows[i] = append(rows[i], fmt.Sprint(n))
 		}
 		if p.More {
-			rows[i][len(rows[i])-3] += "+"
+			for _, at := range []int{len(rows[i]) - 4, len(rows[i]) - 3} {
+				rows[i][at] += "+"
+			}
 		}
 		rows[i] = append(rows[i], p.Dispatch, routerOf(&p.Routing), clipTo(p.Reason, room))
 	}

@@ -64,7 +64,7 @@ func (o overview) wrong(v *api.Overview) error {
 // done prints how much there is, and how much is done.
 func (o overview) done(v *api.Overview) error {
 	t := &v.Totals
-	text := fmt.Sprintf("waiting %s, placed %d, running %d, workers busy %d of %d\n", counted(t.Waiting, t.More), t.Placed, t.Running, t.Busy, t.Workers)
+	text := fmt.Sprintf("waiting %s, %splaced %d, running %d, workers busy %d of %d\n", counted(max(t.Waiting-t.NotDue, 0), t.More), notDue(t.NotDue), t.Placed, t.Running, t.Busy, t.Workers)
 	if v.Counts != nil {
 		r := &v.Counts.Rates
 		text += fmt.Sprintf("submitted %s/s, ended %s/s, failed %s/s, wait p95 %s, run p95 %s (%s to %s)\n", few(r.Submitted), few(r.Ended), few(r.Failed),
@@ -72,6 +72,14 @@ func (o overview) done(v *api.Overview) error {
 	}
 	_, err := fmt.Fprintln(o.out, text)
 	return err
+}
+
+// notDue says how many wait for their time; nothing: none.
+func notDue(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not due %d, ", n)
 }
 
 func (o overview) pools(v *api.Overview) error {
@@ -83,7 +91,7 @@ func (o overview) pools(v *api.Overview) error {
 			rates = *p.Rates
 		}
 		rows[i] = []string{
-			p.Name, poolState(&p.Pool), strconv.Itoa(p.Workers), strconv.Itoa(p.Busy), counted(p.Waiting, p.More), clock(p.Oldest), strconv.Itoa(p.Running),
+			p.Name, poolState(&p.Pool), strconv.Itoa(p.Workers), strconv.Itoa(p.Busy), counted(p.Due(), p.More), clock(p.Oldest), strconv.Itoa(p.Running),
 			few(rates.Ended), few(rates.Failed), about(rates.RunP95),
 		}
 	}

@@ -10,8 +10,8 @@ func TestTheOverviewIsShown(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","me":{},"readiness":{"ready":true},"nodes":[],
 		"findings":{"at":"2026-01-02T12:00:00Z","findings":[{"name":"pool_broken","severity":"critical","since":"2026-01-02T11:56:00Z","message":"Pool models: its workers keep failing to start"}],"not_evaluated":[]},
-		"totals":{"workers":6,"busy":3,"waiting":1200,"waiting_more":true,"placed":1,"running":3},
-		"pools":[{"name":"go","workers":4,"busy":3,"waiting":1200,"waiting_more":true,"running":3,"oldest_waiting":"2026-01-02T11:57:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"run_p95_ms":861.1}},
+		"totals":{"workers":6,"busy":3,"waiting":1204,"not_due":4,"waiting_more":true,"placed":1,"running":3},
+		"pools":[{"name":"go","workers":4,"busy":3,"waiting":1204,"not_due":4,"waiting_more":true,"running":3,"oldest_waiting":"2026-01-02T11:57:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"run_p95_ms":861.1}},
 			{"name":"models","workers":2,"broken":true}],
 		"counts":{"from":"2026-01-02T11:54:00Z","to":"2026-01-02T11:59:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"wait_p95_ms":12.2,"run_p95_ms":861.1},
 			"outcomes":{"series":[]},"failures":[{"action_ref":"mypack.embed","code":"boom","n":31,"before":0,"first":"2026-01-02T11:12:00Z","last":"2026-01-02T11:58:00Z"}],
@@ -20,7 +20,7 @@ func TestTheOverviewIsShown(t *testing.T) {
 	r := s.call(t, "overview")
 	require.Equal(t, 0, r.code, r.err)
 	require.Regexp(t, `^critical since 2026-01-02 \S+: Pool models: its workers keep failing to start\nwithout node c: it is lost\n`, r.out)
-	require.Contains(t, r.out, "waiting 1200+, placed 1, running 3, workers busy 3 of 6\nsubmitted 500/s, ended 412/s, failed 0.021/s, wait p95 ≈12ms, run p95 ≈861ms (2026-01-02 ")
+	require.Contains(t, r.out, "waiting 1200+, not due 4, placed 1, running 3, workers busy 3 of 6\nsubmitted 500/s, ended 412/s, failed 0.021/s, wait p95 ≈12ms, run p95 ≈861ms (2026-01-02 ")
 	require.Regexp(t, `(?m)^go +ok +4 +3 +1200\+ +2026-01-02 \S+ +3 +412 +0.021 +≈861ms$`, r.out)
 	require.Regexp(t, `(?m)^models +broken +2 `, r.out)
 	require.Regexp(t, `(?m)^mypack.embed +boom +31 +0 +2026-01-02 `, r.out)

@@ -33,8 +33,8 @@ func TestWorkerTable(t *testing.T) {
 func TestPoolTable(t *testing.T) {
 	t.Parallel()
 	golden(t, "pools", plain(renderTable(poolHeads, poolRows([]view.Pool{
-		{Name: "go", Runtime: "go", Nodes: 2, Workers: 132, Stale: 4, Ready: 126, Busy: 2, Waiting: 1000, Placed: 40, Dispatch: "direct"},
-		{Name: "shell", Runtime: "shell", Nodes: 3, Workers: 4, Ready: 4, Dispatch: "mixed", Routing: view.Routing{Mode: "leading", Router: "a", Followers: 2}},
+		{Name: "go", Runtime: "go", Nodes: 2, Workers: 132, Stale: 4, Ready: 126, Busy: 2, Waiting: 1000, NotDue: 12, Placed: 40, Dispatch: "direct"},
+		{Name: "shell", Runtime: "shell", Nodes: 3, Workers: 4, Ready: 4, Waiting: 100_003, NotDue: 3, More: true, Dispatch: "mixed", Routing: view.Routing{Mode: "leading", Router: "a", Followers: 2}},
 		{Name: "python", Runtime: "python", Nodes: 3, Workers: 2, Ready: 2, Routing: view.Routing{Mode: "following", Router: "b"}},
 		{Name: "node", Runtime: "node", Nodes: 3, Workers: 2, Ready: 2, Routing: view.Routing{Mode: "alone", Router: "c", Why: "it does not answer"}},
 		{Name: "demo.models", Runtime: "python", Nodes: 1, Workers: 4, Broken: true, Reason: "no python", Restarts: 17},

@@ -36,8 +36,8 @@ func (t top) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch pools and running executions", Args: exactly(),
 		Long: "Watch the pools, the executions that have run for the longest, and those that have waited for the longest. Rows that do not\n" +
-			"fit the screen are counted. WAITING counts all executions that no worker has yet, also those with a later time (submit --at, or a\n" +
-			"retry's delay). Such an execution is listed once it is due, and its wait begins then. Keys: q ends, p pauses. Without a terminal, and with\n" +
+			"fit the screen are counted. WAITING counts the executions that are due and that no worker has yet, NOT DUE those with a later time\n" +
+			"(submit --at, or a retry's delay). Such an execution is listed once it is due, and its wait begins then. Keys: q ends, p pauses. Without a terminal, and with\n" +
 			"-o json, it prints one view and ends.",
 	}
 	cmd.Flags().DurationVar(&every, "every", every, "time between two refreshes, 200ms or more")

@@ -22,6 +22,7 @@ type Pool struct {
 	Cordoned bool             `json:"cordoned"`
 	Waiting  int              `json:"waiting"` // requested executions
 	More     bool             `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
+	NotDue   int              `json:"not_due,omitempty" doc:"of waiting: those whose time has not come, so that they are no backlog"`
 	Oldest   time.Time        `json:"oldest_waiting,omitzero" doc:"when the oldest of them was requested, also if it is not due yet"`
 	Placed   int              `json:"placed"`  // scheduled
 	Running  int              `json:"running"` // and cancelling
@@ -107,9 +108,12 @@ type CauseCount struct {
 	N        int    `json:"n"`
 }
 
+// Due is how many executions wait that could be placed.
+func (p *Pool) Due() int { return max(p.Waiting-p.NotDue, 0) }
+
 // Drain is how long what waits takes at the rates of the last minutes.
 type Drain struct {
-	Waiting int       `json:"waiting" doc:"executions"`
+	Waiting int       `json:"waiting" doc:"executions that are due"`
 	In      float64   `json:"in_per_second" doc:"that were submitted"`
 	Out     float64   `json:"out_per_second" doc:"that ended"`
 	From    time.Time `json:"from" doc:"when the time of these rates begins"`

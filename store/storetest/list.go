@@ -231,6 +231,22 @@ func testDepths(t *testing.T, k *kit) {
 		got[d.Status] = d.Count
 	}
 	require.Equal(t, want, got)
+	for _, d := range depths {
+		require.Zero(t, d.NotDue)
+	}
+
+	now, err := k.Now(t.Context())
+	require.NoError(t, err)
+	k.submit(t, ask(func(e *messages.Execution) { e.RunAt = now.Add(time.Hour) }))
+	depths, err = k.Depths(t.Context())
+	require.NoError(t, err)
+	for _, d := range depths {
+		want := store.Depth{Count: got[d.Status]}
+		if d.Status == messages.Requested {
+			want = store.Depth{Count: got[d.Status] + 1, NotDue: 1}
+		}
+		require.Equal(t, want, store.Depth{Count: d.Count, NotDue: d.NotDue}, d.Status)
+	}
 }
 
 // testListText searches the errors of executions for a text.

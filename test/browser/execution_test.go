@@ -95,3 +95,24 @@ func TestTheNodeOfARunIsLost(t *testing.T) {
 	require.Equal(t, 1, p.count(".trouble"), "one banner: %s", p.text(".trouble"))
 	p.accessible("an execution whose node is lost")
 }
+
+// What waits for its time is no backlog: the pools have it apart.
+func TestWhatIsNotDueIsNoBacklog(t *testing.T) {
+	apart(t)
+	n := start(t)
+	later := map[string]any{"run_at": time.Now().Add(time.Hour)}
+	for range 3 {
+		submit(t, n, "core.noop", map[string]any{}, later)
+	}
+	p := open(t, n, "/console/pools")
+	row := func() string { return strings.Join(strings.Fields(p.text(`[data-l="Waiting"]`)), " ") }
+	p.until("three apart", func() bool { return strings.Contains(row(), "0 3 not due") })
+	p.looks("pools-not-due")
+	p.visit("/console/pools/go")
+	p.shows(".facts", "0, 3 not due")
+	p.shows(".facts", "nothing waits")
+	p.visit("/console/")
+	p.shows(".facts", "3 not due")
+	p.shows(".tiles", "0 waiting, 3 not due")
+	require.Regexp(t, `(?m)^go .* 0 +3 +0 +0 `, n.says(t, "troupe pools"))
+}

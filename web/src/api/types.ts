@@ -217,6 +217,8 @@ export interface Pool {
   old_code?: boolean
   cordoned: boolean
   waiting: number
+  /** Of waiting: those whose time has not come. */
+  not_due?: number
   waiting_more?: boolean
   oldest_waiting?: string
   placed: number
@@ -438,7 +440,7 @@ export interface Overview {
   at: string
   readiness: Readiness
   findings: Findings
-  totals: { workers: number; busy: number; waiting: number; waiting_more?: boolean; placed: number; running: number }
+  totals: { workers: number; busy: number; waiting: number; not_due?: number; waiting_more?: boolean; placed: number; running: number }
   pools: PoolOverview[]
   nodes: Node[]
   counts?: Counts
