@@ -31,14 +31,19 @@ func bulkLetters(letters []bulk.Letter) []BulkLetter {
 
 // letterParams say which dead letters a list or an operation has.
 func letterParams() []param {
-	return []param{
+	const several = "; repeat it for one of several."
+	params := []param{
 		{name: "from", kind: "string", help: "Only those of this time or later, as 2030-01-31T08:00:00Z."},
 		{name: "to", kind: "string", help: "Only those before this time."},
-		{name: "reason", kind: "string", help: "Only with this reason, such as expired."},
-		{name: "resolution", kind: "string", help: "Only with this resolution, such as requeued."},
-		{name: "worker", kind: "string", help: "Only of this worker's queue."},
-		{name: "action", kind: "string", help: "Only of this action."},
+		{name: "reason", kind: "string", many: true, help: "Only with this reason, such as expired" + several},
+		{name: "resolution", kind: "string", many: true, help: "Only with this resolution, such as requeued" + several},
+		{name: "worker", kind: "string", many: true, help: "Only of this worker's queue" + several},
+		{name: "action", kind: "string", many: true, help: "Only of this action" + several},
 	}
+	for _, name := range []string{"reason", "resolution", "worker", "action"} {
+		params = append(params, param{name: notPrefix + name, kind: "string", many: true, help: "None with this " + name + "; repeat it for several."})
+	}
+	return params
 }
 
 // letterValues is the stored form of a filter on dead letters. What reads filters on executions cannot read it.

@@ -131,7 +131,7 @@ func TestABulkOperationOnDeadLetters(t *testing.T) {
 	asked := len(ops.previewed)
 	for body, why := range map[string]string{
 		`{"kind":"requeue","filter":{"status":["failed"]}}`:                       `unknown parameter "status"`,
-		`{"kind":"requeue","filter":{"reason":["a","b"]}}`:                        "reason has 2 values",
+		`{"kind":"requeue","filter":{"from":["a","b"]}}`:                          "from has 2 values",
 		`{"kind":"requeue","filter":{"from":["yesterday"]}}`:                      "from must be a time",
 		`{"kind":"requeue","ids":["` + messages.NewExecutionID().String() + `"]}`: "takes filter or dead_letters",
 		`{"kind":"retry","dead_letters":[7]}`:                                     "takes filter or ids",

@@ -55,7 +55,12 @@ func (s *server) deadLetters(c *call) error {
 }
 
 func letterFilter(q query) (f store.DeadLetterFilter, err error) {
-	f.Reason, f.Resolution, f.Worker, f.Action = q.text("reason"), q.text("resolution"), messages.WorkerID(q.text("worker")), q.text("action")
+	if f.LetterValues, err = letterValuesOf(q, ""); err != nil {
+		return f, err
+	}
+	if f.Not, err = letterValuesOf(q, notPrefix); err != nil {
+		return f, err
+	}
 	if f.From, err = q.moment("from"); err != nil {
 		return f, err
 	}
@@ -64,6 +69,20 @@ func letterFilter(q query) (f store.DeadLetterFilter, err error) {
 		return f, invalid("from must be before to")
 	}
 	return f, err
+}
+
+// letterValuesOf reads the values of the parameters that begin so.
+func letterValuesOf(q query, prefix string) (v store.LetterValues, err error) {
+	var workers []string
+	for name, values := range map[string]*[]string{"reason": &v.Reasons, "resolution": &v.Resolutions, "worker": &workers, "action": &v.Actions} {
+		if *values, err = q.several(prefix + name); err != nil {
+			return v, err
+		}
+	}
+	for _, w := range workers {
+		v.Workers = append(v.Workers, messages.WorkerID(w))
+	}
+	return v, nil
 }
 
 // letters reads a page of the dead letters that a filter has. It looks at no more than store.DeadLetterWalk of them.

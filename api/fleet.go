@@ -18,11 +18,9 @@ func fleetRoutes() []*route {
 	const worker = "/api/v1/workers/{node}/{pool}/{slot}"
 	return []*route{
 		{method: "GET", path: "/api/v1/workers", scope: ScopeRead, group: "workers", storeless: true,
-			params: []param{
-				{name: "pool", kind: "string", help: "Only this pool."}, nodeParam,
-				{name: "state", kind: "string", help: "Only workers in this state."},
-				{name: "order", kind: "string", help: "id, also where left out, or troubled: those first that do not work as they should."},
-				{name: "limit", kind: "integer", help: "Entries of one page, 1 to 10000; 1000 where left out."}, cursorParam},
+			params: append(workerParams(),
+				param{name: "order", kind: "string", help: "id, also where left out, or troubled: those first that do not work as they should."},
+				param{name: "limit", kind: "integer", help: "Entries of one page, 1 to 10000; 1000 where left out."}, cursorParam),
 			summary: "The workers of all nodes.", result: WorkerList{}, handle: (*server).workers},
 		{method: "GET", path: worker, scope: ScopeRead, group: "workers", storeless: true,
 			summary: "One worker with its history, newest first.", result: WorkerDetailView{}, handle: (*server).worker},
@@ -82,15 +80,19 @@ func (s *server) workers(c *call) error {
 
 // workerList asks all nodes for a page of workers.
 func (s *server) workerList(ctx context.Context, q query, after string, limit int) (*WorkerList, error) {
-	all, err := s.Backend.Workers(ctx, q.text("pool"), q.text("node"))
+	f, err := workerFilterOf(q)
 	if err != nil {
-		return nil, named(err, "pool", q.text("pool"))
+		return nil, err
 	}
 	order, err := orderOf(q)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := workerPage(all.Workers, q.text("state"), order, after, limit)
+	all, err := s.workersOf(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := workerPage(all.Workers, f, order, after, limit)
 	if err != nil {
 		return nil, err
 	}

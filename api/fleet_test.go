@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestWorkersInTroubleComeFirst(t *testing.T) {
 	for _, limit := range []int{1, 3, 8, 100} {
 		var ids []messages.WorkerID
 		for after := ""; ; {
-			page, next, err := workerPage(all, "", troubledFirst, after, limit)
+			page, next, err := workerPage(all, &workerFilter{}, troubledFirst, after, limit)
 			require.NoError(t, err)
 			for _, w := range page {
 				ids = append(ids, w.ID)
@@ -165,12 +166,16 @@ func TestDeadLetters(t *testing.T) {
 	require.NoError(t, err)
 	for query, want := range map[string]int{
 		"reason=maxlen": 1, "reason=expired&limit=2": 2, "action=core.echo": 3, "worker=n1/go/0": 1, "resolution=failed": 4, "resolution=requeued": 0,
-		"from=2000-01-01T00:00:00Z": 4, "to=2000-01-01T00:00:00Z": 0,
+		"reason=maxlen&reason=expired": 4, "not.reason=expired": 1, "not.reason=expired&not.reason=maxlen": 0, "reason=expired&not.action=core.echo": 0, "not.worker=n1/go/0": 3,
+		"resolution=requeued&resolution=failed&not.action=core.fail": 3,
+		"from=2000-01-01T00:00:00Z":                                  4, "to=2000-01-01T00:00:00Z": 0,
 	} {
 		require.Len(t, read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters?"+query, ""), 200).DeadLetters, want, query)
 	}
 	page = read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters?reason=expired&limit=1", ""), 200)
 	require.Equal(t, []any{store.MoreFound, int64(3), 2}, []any{page.More, page.SearchedTo.ID, page.SearchedTo.Walked})
+	many := strings.Join(slices.Repeat([]string{"not.reason=x"}, 21), "&")
+	refused(t, ask(t, h, "GET", "/api/v1/dead-letters?"+many, ""), 400, messages.CodeInvalidRequest, "not.reason may be given 20 times, and is 21")
 	refused(t, ask(t, h, "GET", "/api/v1/dead-letters?from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z", ""), 400, messages.CodeInvalidRequest, "from must be before to")
 	require.Equal(t, 4, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
 	require.Equal(t, id, read[form.ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)

@@ -25,6 +25,7 @@ func journalRoutes() []*route {
 			{name: "from", kind: "string", help: "Only at this time or later, as 2030-01-31T08:00:00Z."},
 			{name: "to", kind: "string", help: "Only before this time."},
 			{name: "kind", kind: "string", many: true, help: "Only this kind: node, pool, router, session, server, operator, mark or gap; repeat it, or join several with commas."},
+			{name: "not.kind", kind: "string", many: true, help: "None of this kind; repeat it, or join several with commas."},
 			{name: "subject", kind: "string", help: "Only about this: an incarnation, a pool, a session as pool/name, store or broker, or what a command named."},
 			limitParam, cursorParam},
 			summary: "What happened to nodes, pools, routers, sessions and servers, and what operators did, newest first.",
@@ -55,14 +56,8 @@ func (s *server) entries(ctx context.Context, q store.JournalQuery) (*JournalLis
 
 func journalQuery(q query) (j store.JournalQuery, err error) {
 	j.Newest, j.Subject = true, q.text("subject")
-	for _, text := range q.all("kind") {
-		for name := range strings.SplitSeq(text, ",") {
-			kind := messages.JournalKind(name)
-			if !slices.Contains(messages.JournalKinds(), kind) {
-				return j, invalid("kind %q is not known; want one of %v", clip(name), messages.JournalKinds())
-			}
-			j.Kinds = append(j.Kinds, kind)
-		}
+	if j.Kinds, err = q.kinds(); err != nil {
+		return j, err
 	}
 	if j.From, err = q.moment("from"); err != nil {
 		return j, err
@@ -75,6 +70,39 @@ func journalQuery(q query) (j store.JournalQuery, err error) {
 	}
 	j.After, err = q.journalPosition()
 	return j, err
+}
+
+// kinds reads which kinds of entries a query wants; none: all. Those that it leaves out are the others, so that the store need not know.
+func (q query) kinds() ([]messages.JournalKind, error) {
+	only, err := q.kindsOf("kind")
+	if err != nil {
+		return nil, err
+	}
+	not, err := q.kindsOf(notPrefix + "kind")
+	if err != nil || len(not) == 0 {
+		return only, err
+	}
+	if len(only) == 0 {
+		only = messages.JournalKinds()
+	}
+	left := slices.DeleteFunc(slices.Clone(only), func(k messages.JournalKind) bool { return slices.Contains(not, k) })
+	if len(left) == 0 {
+		return nil, invalid("kind and not.kind leave nothing of %v", only)
+	}
+	return left, nil
+}
+
+func (q query) kindsOf(name string) (kinds []messages.JournalKind, err error) {
+	for _, text := range q.all(name) {
+		for word := range strings.SplitSeq(text, ",") {
+			kind := messages.JournalKind(word)
+			if !slices.Contains(messages.JournalKinds(), kind) {
+				return nil, invalid("%s %q is not known; want one of %v", name, clip(word), messages.JournalKinds())
+			}
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
 }
 
 // moment reads a time. A missing parameter gives zero.

@@ -38,9 +38,13 @@ func TestJournal(t *testing.T) {
 	require.Empty(t, next)
 	numbers, _ = get("kind=operator,node&from=2026-01-02T03:06:00Z&to=" + url.QueryEscape("2026-01-02T04:09:05+01:00"))
 	require.Equal(t, []int64{5, 3}, numbers)
+	numbers, _ = get("not.kind=operator,node")
+	require.Equal(t, []int64{7, 4, 1}, numbers)
+	numbers, _ = get("kind=operator,node&not.kind=node&limit=1")
+	require.Equal(t, []int64{5}, numbers)
 	numbers, _ = get("subject=node")
 	require.Empty(t, numbers)
-	for _, query := range []string{"kind=worker", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
+	for _, query := range []string{"kind=worker", "not.kind=worker", "kind=node&not.kind=node", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
 		refused(t, ask(t, h, "GET", "/api/v1/journal?"+query, ""), 400, messages.CodeInvalidRequest, "")
 	}
 }

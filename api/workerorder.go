@@ -25,12 +25,9 @@ func orderOf(q query) (workerOrder, error) {
 	}
 }
 
-// workerPage returns the page after a worker's place in an order.
-func workerPage(all []view.Worker, state string, order workerOrder, after string, limit int) (page []view.Worker, next string, err error) {
-	all = slices.Clone(all)
-	if state != "" {
-		all = slices.DeleteFunc(all, func(w view.Worker) bool { return w.State != state })
-	}
+// workerPage returns the page of a filter's workers after a worker's place in an order.
+func workerPage(all []view.Worker, f *workerFilter, order workerOrder, after string, limit int) (page []view.Worker, next string, err error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(w view.Worker) bool { return !f.has(&w) })
 	places := make([]workerPlace, len(all))
 	for i := range all {
 		places[i] = order(&all[i])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -41,11 +42,16 @@ func TestWhichDeadLettersAFilterHas(t *testing.T) {
 	}{
 		"all": {store.DeadLetterFilter{}, true}, "from": {store.DeadLetterFilter{From: at}, true}, "later": {store.DeadLetterFilter{From: at.Add(1)}, false},
 		"to": {store.DeadLetterFilter{To: at.Add(1)}, true}, "earlier": {store.DeadLetterFilter{To: at}, false},
-		"reason": {store.DeadLetterFilter{Reason: "expired"}, true}, "other reason": {store.DeadLetterFilter{Reason: "maxlen"}, false},
-		"resolution": {store.DeadLetterFilter{Resolution: "failed"}, true}, "other resolution": {store.DeadLetterFilter{Resolution: "requeued"}, false},
-		"worker": {store.DeadLetterFilter{Worker: "n/p/0"}, true}, "other worker": {store.DeadLetterFilter{Worker: "n/p/1"}, false},
-		"action": {store.DeadLetterFilter{Action: "a.b"}, true}, "other action": {store.DeadLetterFilter{Action: "a.c"}, false},
-		"several": {store.DeadLetterFilter{Action: "a.b", Reason: "maxlen"}, false},
+		"reason": {store.DeadLetterFilter{LetterValues: store.LetterValues{Reasons: []string{"expired"}}}, true}, "other reason": {store.DeadLetterFilter{LetterValues: store.LetterValues{Reasons: []string{"maxlen"}}}, false},
+		"resolution": {store.DeadLetterFilter{LetterValues: store.LetterValues{Resolutions: []string{"failed"}}}, true}, "other resolution": {store.DeadLetterFilter{LetterValues: store.LetterValues{Resolutions: []string{"requeued"}}}, false},
+		"worker": {store.DeadLetterFilter{LetterValues: store.LetterValues{Workers: []messages.WorkerID{"n/p/0"}}}, true}, "other worker": {store.DeadLetterFilter{LetterValues: store.LetterValues{Workers: []messages.WorkerID{"n/p/1"}}}, false},
+		"action": {store.DeadLetterFilter{LetterValues: store.LetterValues{Actions: []string{"a.b"}}}, true}, "other action": {store.DeadLetterFilter{LetterValues: store.LetterValues{Actions: []string{"a.c"}}}, false},
+		"several":                {store.DeadLetterFilter{LetterValues: store.LetterValues{Actions: []string{"a.b"}, Reasons: []string{"maxlen"}}}, false},
+		"one of two":             {store.DeadLetterFilter{LetterValues: store.LetterValues{Reasons: []string{"maxlen", "expired"}}}, true},
+		"none of two":            {store.DeadLetterFilter{LetterValues: store.LetterValues{Reasons: []string{"maxlen", "malformed"}}}, false},
+		"not it":                 {store.DeadLetterFilter{Not: store.LetterValues{Reasons: []string{"maxlen", "expired"}}}, false},
+		"not another":            {store.DeadLetterFilter{Not: store.LetterValues{Resolutions: []string{"requeued"}, Workers: []messages.WorkerID{"n/p/1"}, Actions: []string{"a.c"}}}, true},
+		"it, but not its action": {store.DeadLetterFilter{LetterValues: store.LetterValues{Reasons: []string{"expired"}}, Not: store.LetterValues{Actions: []string{"a.b"}}}, false},
 	} {
 		require.Equal(t, c.want, c.f.Match(&d), name)
 		require.Equal(t, name == "all", c.f.IsZero(), name)

@@ -70,7 +70,7 @@ func (h *havoc) kill(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	for range h.kills {
-		list, err := allWorkers(ctx, c, h.pool, node, "", "")
+		list, err := allWorkers(ctx, c, url.Values{"pool": {h.pool}, "node": {node}})
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (h *havoc) recovered(ctx context.Context, c *client.Client, pool, node stri
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		list, err := allWorkers(ctx, c, pool, node, "", "")
+		list, err := allWorkers(ctx, c, url.Values{"pool": {pool}, "node": {node}})
 		away := ""
 		for _, w := range list.Workers {
 			if w.State != "ready" && w.State != "busy" || w.Generation <= killed[w.ID] {

@@ -48,7 +48,7 @@ func (c completion) addTo(root *cobra.Command) {
 	}
 	for verb, flags := range map[string]map[string]offer{
 		"tree": {"node": nodeNames}, "pools": {"node": nodeNames}, "sessions": {"pool": poolNames}, "chaos": {"pool": poolNames},
-		"workers": {"node": nodeNames, "pool": poolNames, "state": workerStates}, "bench": {"action": actionNames},
+		"workers": {"node": nodeNames, "pool": poolNames, "state": workerStates, "not-node": nodeNames, "not-pool": poolNames, "not-state": workerStates}, "bench": {"action": actionNames},
 		"list": {
 			"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs,
 			"not-status": statuses, "not-action": actionNames, "not-pool": poolNames, "not-worker": workerIDs,
@@ -186,7 +186,7 @@ func executionIDs(status string) offer {
 }
 
 func workerIDs(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
-	v, err := allWorkers(ctx, c, "", "", "", "")
+	v, err := allWorkers(ctx, c, url.Values{})
 	return named(v.Workers, func(x view.Worker) string { return string(x.ID) + "\t" + x.State }), err
 }
 

@@ -57,29 +57,36 @@ func (d deadLetters) list(use, short string) *cobra.Command {
 // wantedLetters is which dead letters a verb is about, as its flags say.
 type wantedLetters struct {
 	since, until string
-	given        map[string]*string // by the name of the API's parameter
+	given        map[string]*[]string // by the name of the API's parameter
+	without      unwanted
 }
 
-func newWantedLetters() *wantedLetters { return &wantedLetters{given: map[string]*string{}} }
+func newWantedLetters() *wantedLetters {
+	return &wantedLetters{given: map[string]*[]string{}, without: unwanted{}}
+}
 
 // flags makes a flag for each parameter. Reason is the name of the one for the reason.
 func (w *wantedLetters) flags(f *pflag.FlagSet, reason string) {
 	f.StringVar(&w.since, "since", "", "only those of this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&w.until, "until", "", "only those before this time: a time or an age")
-	w.given["reason"] = f.String(reason, "", "only with this reason, such as expired")
-	w.given["resolution"] = f.String("resolution", "", "only with this resolution, such as requeued")
-	w.given["worker"] = f.String("worker", "", "only of this worker's queue")
-	w.given["action"] = f.String("action", "", "only of this action")
+	const several = "; repeat it for one of several"
+	w.given["reason"] = f.StringArray(reason, nil, "only with this reason, such as expired"+several)
+	w.given["resolution"] = f.StringArray("resolution", nil, "only with this resolution, such as requeued"+several)
+	w.given["worker"] = f.StringArray("worker", nil, "only of this worker's queue"+several)
+	w.given["action"] = f.StringArray("action", nil, "only of this action"+several)
+	w.without["reason"] = f.StringArray("not-"+reason, nil, "leave out these reasons; repeat it for several")
+	w.without.flags(f, map[string]string{"resolution": "resolutions", "worker": "workers", "action": "actions"})
 }
 
 // query is the filter as parameters of the API. An age is counted back from the node's time.
 func (w *wantedLetters) query(ctx context.Context, c *client.Client) (url.Values, span, error) {
 	query := url.Values{}
-	for name, value := range w.given {
-		if *value != "" {
-			query.Set(name, *value)
+	for name, values := range w.given {
+		if len(*values) > 0 {
+			query[name] = *values
 		}
 	}
+	w.without.ask(query)
 	span, err := newSpan(w.since, w.until, func() (time.Time, error) { return c.NodeTime(ctx) })
 	span.ask(query)
 	return query, span, err

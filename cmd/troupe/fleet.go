@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -27,14 +28,10 @@ const pagesMax = 1000
 // errEndless is told of a server whose pages do not end.
 var errEndless = fmt.Errorf("the list has not ended after %d pages: narrow it down, and see that a Troupe node answers there", pagesMax)
 
-// allWorkers are the workers of all nodes, or of one; an empty pool, node or state means any, and an empty order that of the ids.
-func allWorkers(ctx context.Context, c *client.Client, pool, node, state, order string) (api.WorkerList, error) {
-	query := url.Values{"limit": {fmt.Sprint(workersMax)}}
-	for name, value := range map[string]string{"pool": pool, "node": node, "state": state, "order": order} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+// allWorkers are the workers that a query of the API has, whose empty values mean any.
+func allWorkers(ctx context.Context, c *client.Client, query url.Values) (api.WorkerList, error) {
+	query = maps.Clone(query)
+	query.Set("limit", fmt.Sprint(workersMax))
 	all := api.WorkerList{Workers: []view.Worker{}}
 	for range pagesMax {
 		var page api.WorkerList
@@ -64,28 +61,30 @@ func (f fleet) warnUnreached(list []view.Unreached) {
 }
 
 func (f fleet) workers() *cobra.Command {
-	var pool, node, state string
-	limit, troubled := 0, false
+	var pool, node, state []string
+	limit, troubled, without := 0, false, unwanted{}
 	cmd := &cobra.Command{
 		Use: "workers [ID]", Short: "Show the workers, or one with its history",
 		Long: "Show the workers of all nodes, or one with its history. If a node does not answer, its workers are shown from the store,\n" +
 			"marked stale, with their age. GRADE includes the worker's health and its heartbeat: an unhealthy worker gets no work.",
 		Args: atMost("ID"),
 	}
-	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
-	cmd.Flags().StringVar(&node, "node", "", "only workers of this node, by name or incarnation")
-	cmd.Flags().StringVar(&state, "state", "", "only workers in this state")
+	cmd.Flags().StringArrayVar(&pool, "pool", nil, "only this pool; repeat it for one of several")
+	cmd.Flags().StringArrayVar(&node, "node", nil, "only workers of this node, by name or incarnation; repeat it for one of several")
+	cmd.Flags().StringArrayVar(&state, "state", nil, "only workers in this state; repeat it for one of several")
+	without.flags(cmd.Flags(), map[string]string{"pool": "pools", "node": "nodes, by their names", "state": "states"})
 	cmd.Flags().BoolVar(&troubled, "troubled", false, "those in trouble first")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 200, "rows of the table; json has them all")
 	cmd.RunE = f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if len(args) == 1 {
 			return f.showWorker(ctx, c, args[0])
 		}
-		order := ""
+		query := url.Values{"pool": pool, "node": node, "state": state}
+		without.ask(query)
 		if troubled {
-			order = "troubled"
+			query.Set("order", "troubled")
 		}
-		v, err := allWorkers(ctx, c, pool, node, state, order)
+		v, err := allWorkers(ctx, c, query)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ type history struct{ *app }
 
 func (h history) command() *cobra.Command {
 	var since, until, kind, subject string
-	limit := 0
+	limit, without := 0, unwanted{}
 	cmd := &cobra.Command{
 		Use: "history", Short: "Show what happened to nodes, pools, routers, sessions and servers, and what operators did", Args: exactly(),
 		Long: "Show what the nodes recorded in the journal, newest first: nodes that came and went, the conditions of pools, routers, bindings of\n" +
@@ -31,6 +31,7 @@ func (h history) command() *cobra.Command {
 	f.StringVar(&since, "since", "", "only at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only before this time, or so long ago")
 	f.StringVar(&kind, "kind", "", "only these kinds, joined with commas: node, pool, router, session, server, operator, mark, gap")
+	without.flags(f, map[string]string{"kind": "kinds"})
 	f.StringVar(&subject, "subject", "", "only about this: an incarnation, a pool, a session as POOL/NAME, store, broker, or what a command named")
 	f.IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
 	cmd.RunE = h.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -44,6 +45,7 @@ func (h history) command() *cobra.Command {
 				query.Set(name, value)
 			}
 		}
+		without.ask(query)
 		v, err := h.pages(ctx, c, query, limit)
 		if err != nil {
 			return err

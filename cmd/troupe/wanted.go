@@ -33,7 +33,10 @@ func (w *wanted) flags(f *pflag.FlagSet) {
 	f.StringVar(&w.prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
 	f.StringVar(&w.since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&w.until, "until", "", "only those requested before this time: a time or an age")
-	w.without.flags(f)
+	w.without.flags(f, map[string]string{
+		"status": "statuses", "action": "actions", "pool": "pools", "session": "sessions", "worker": "workers", "error": "error codes",
+		"label": "labels, name=value",
+	})
 }
 
 // query is the filter as parameters of the API. An age is counted back from the node's time.
@@ -60,12 +63,9 @@ func (w *wanted) query(ctx context.Context, c *client.Client) (url.Values, span,
 // unwanted is what a list leaves out, by the name of the API's parameter.
 type unwanted map[string]*[]string
 
-// flags makes a flag for each kind of thing that can be left out.
-func (u unwanted) flags(f *pflag.FlagSet) {
-	for name, about := range map[string]string{
-		"status": "statuses", "action": "actions", "pool": "pools", "session": "sessions", "worker": "workers", "error": "error codes",
-		"label": "labels, name=value",
-	} {
+// flags makes a flag for each kind of thing that can be left out, with what it is called.
+func (u unwanted) flags(f *pflag.FlagSet, kinds map[string]string) {
+	for name, about := range kinds {
 		u[name] = f.StringArray("not-"+name, nil, "leave out these "+about+"; repeat it for several")
 	}
 }

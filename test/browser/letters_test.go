@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -58,6 +59,11 @@ func TestManyDeadLettersAreHandled(t *testing.T) {
 	p.shows(".facts", "1 chosen dead letter")
 	p.visit("/console/dead-letters?resolution=discarded")
 	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+	p.visit("/console/dead-letters?reason=malformed&reason=expired&not.resolution=discarded")
+	p.until("three rows", func() bool { return p.count("tbody tr") == 3 })
+	p.do(chromedp.Click(`[aria-label="Turn reason:expired round"]`))
+	p.until("none but the discarded one, which is left out", func() bool { return strings.Contains(p.text("main"), "No dead letter has all of these filters") })
+	require.Equal(t, "?reason=malformed&not.reason=expired&not.resolution=discarded", p.value("location.search"))
 }
 
 // What somebody has opened stays open while the page asks again.
