@@ -32,6 +32,8 @@ type Backend interface {
 	List(ctx context.Context, f store.Filter) (store.Page, error)
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
 	Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error)
+	// EventsBetween returns those in a range of time, and how many it leaves out.
+	EventsBetween(ctx context.Context, q store.EventQuery) (store.EventPage, error)
 	// Wait returns the execution once it is terminal, or its current state when ctx ends.
 	Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
 	// Cancel returns the execution after the cancel: cancelled, cancelling, or terminal before.
@@ -54,8 +56,8 @@ type Backend interface {
 	Follow(ctx context.Context, id messages.ExecutionID, each func(view.Live) error) error
 	// Why explains why an execution does not run yet.
 	Why(ctx context.Context, id messages.ExecutionID) (view.Explanation, error)
-	// Timeline says where the time of an execution went.
-	Timeline(ctx context.Context, id messages.ExecutionID) (timeline.Timeline, error)
+	// Timeline says where the time of an execution went, in a part of it.
+	Timeline(ctx context.Context, id messages.ExecutionID, part timeline.Part) (timeline.Timeline, error)
 	// Journal returns a page of what happened outside of executions.
 	Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 	// Mark records a moment that somebody has named. It does not wait for the store.

@@ -241,9 +241,10 @@ func (b *backend) Worker(_ context.Context, id messages.WorkerID) (view.WorkerDe
 		{Generation: 1, At: worker0.Since, From: "initializing", To: "ready", Reason: "init_complete", Lasted: 1500 * time.Microsecond}}}, nil
 }
 
-func (b *backend) Timeline(ctx context.Context, id messages.ExecutionID) (timeline.Timeline, error) {
+func (b *backend) Timeline(ctx context.Context, id messages.ExecutionID, part timeline.Part) (timeline.Timeline, error) {
 	e, err := b.Get(ctx, id)
-	return timeline.Of(&timeline.Record{Now: e.RequestedAt.Add(time.Second), Execution: e}), err
+	_, all, left := timeline.Links(nil, &e, part.Links, false)
+	return timeline.Of(&timeline.Record{Now: e.RequestedAt.Add(time.Second), Execution: e, From: part.From, To: part.To, Retries: all, LeftOut: left}), err
 }
 
 func (b *backend) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {

@@ -53,10 +53,18 @@ func executionRoutes() []*route {
 		{method: "GET", path: one + "/chain", scope: ScopeRead, own: true, group: "executions",
 			summary: "The whole retry chain, oldest first.", result: ChainView{}, handle: (*server).chain},
 		{method: "GET", path: one + "/events", scope: ScopeRead, own: true, group: "executions",
-			summary: "The events of the execution, oldest first.", result: EventsView{}, handle: (*server).events},
+			params: []param{
+				{name: "from", kind: "string", help: "Only at this time or later, as 2030-01-31T08:00:00Z."},
+				{name: "to", kind: "string", help: "Only before this time."},
+				{name: "newest", kind: "boolean", help: "1: the newest of them, where there are more than an answer has; else the oldest."}},
+			summary: "The events of the execution, oldest first: up to 10,000, and up to 2,000 with from, to or newest.", result: EventsView{}, handle: (*server).events},
 		{method: "GET", path: one + "/why", scope: ScopeRead, own: true, group: "executions", storeless: true,
 			summary: "What the execution waits for.", result: view.Explanation{}, handle: (*server).why},
 		{method: "GET", path: one + "/timeline", scope: ScopeRead, own: true, group: "executions",
+			params: []param{
+				{name: "from", kind: "string", help: "Only the part at this time or later, as 2030-01-31T08:00:00Z."},
+				{name: "to", kind: "string", help: "Only the part before this time."},
+				{name: "links_from", kind: "integer", help: "The number of the first execution of the retry chain; left out: 50 around this one."}},
 			summary: "Where its time went: what it waited for and why, its placements and runs, and what became of its worker, node, session and servers.",
 			result:  timeline.Timeline{}, handle: (*server).timeline},
 	}
@@ -331,9 +339,35 @@ func (s *server) chain(c *call) error {
 
 func (s *server) events(c *call) error {
 	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
-		events, err := s.Backend.Events(c.r.Context(), id)
-		return &EventsView{Events: orEmpty(events)}, err
+		q := store.EventQuery{Execution: id}
+		var err error
+		if q.From, q.To, err = c.query.part(); err != nil {
+			return nil, err
+		}
+		if q.Newest, err = c.query.flag("newest"); err != nil {
+			return nil, err
+		}
+		if q.From.IsZero() && q.To.IsZero() && !q.Newest {
+			events, err := s.Backend.Events(c.r.Context(), id)
+			return &EventsView{Events: orEmpty(events), More: len(events) >= eventsAll}, err
+		}
+		page, err := s.Backend.EventsBetween(c.r.Context(), q)
+		return &EventsView{Events: orEmpty(page.Events), Left: page.Left, More: page.More || page.Left > 0}, err
 	})
+}
+
+// eventsAll is how many events an answer has that is asked for all of them.
+const eventsAll = 10_000
+
+// part reads a range of time of one thing.
+func (q query) part() (from, to time.Time, err error) {
+	if from, err = q.moment("from"); err != nil {
+		return from, to, err
+	}
+	if to, err = q.moment("to"); err == nil && !to.IsZero() && !from.Before(to) {
+		err = invalid("to must be after from, got from=%s and to=%s", clip(q.text("from")), clip(q.text("to")))
+	}
+	return from, to, err
 }
 
 func (s *server) why(c *call) error {
@@ -345,10 +379,21 @@ func (s *server) why(c *call) error {
 
 func (s *server) timeline(c *call) error {
 	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
-		lanes, err := s.Backend.Timeline(c.r.Context(), id)
+		var part timeline.Part
+		var err error
+		if part.From, part.To, err = c.query.part(); err != nil {
+			return nil, err
+		}
+		if part.Links, err = c.query.number("links_from", 1, linksFromMax, 0); err != nil {
+			return nil, err
+		}
+		lanes, err := s.Backend.Timeline(c.r.Context(), id, part)
 		return &lanes, err
 	})
 }
+
+// linksFromMax bounds the number of an execution in its retry chain.
+const linksFromMax = 1_000_000
 
 // orEmpty returns an empty list for nil, because JSON's null is no list.
 func orEmpty[T any](list []T) []T {

@@ -280,6 +280,18 @@ func TestCancelAndRetry(t *testing.T) {
 	lanes := ask(t, h, "GET", one+"/timeline", "")
 	require.Equal(t, timeline.Unknown, read[timeline.Timeline](t, lanes, 200).Wait[0].Cause)
 	require.Contains(t, lanes.Body.String(), `"servers":[]`, "a lane without states is a list")
+	whole := read[timeline.Timeline](t, lanes, 200).Whole
+	half := whole.From.Add(whole.To.Sub(whole.From) / 2)
+	part := read[timeline.Timeline](t, ask(t, h, "GET", one+"/timeline?from="+half.Format(time.RFC3339Nano)+"&links_from=7", ""), 200)
+	require.Equal(t, timeline.Window{From: half, To: whole.To}, part.Window)
+	require.Equal(t, []timeline.LeftOut{{What: timeline.LeftRetries, N: 1, From: whole.From, To: whole.From, Next: "links_from=1"}}, part.LeftOut)
+	for query, names := range map[string]string{"from=noon": "from", "from=2030-01-31T08:00:00Z&to=2030-01-31T08:00:00Z": "to must be after from", "links_from=0": "links_from"} {
+		refused(t, ask(t, h, "GET", one+"/timeline?"+query, ""), http.StatusBadRequest, messages.CodeInvalidRequest, names)
+	}
+	newest := read[EventsView](t, ask(t, h, "GET", one+"/events?newest=1", ""), 200)
+	require.NotEmpty(t, newest.Events)
+	require.False(t, newest.More)
+	require.Empty(t, read[EventsView](t, ask(t, h, "GET", one+"/events?to=2020-01-31T08:00:00Z", ""), 200).Events)
 	refused(t, ask(t, h, "GET", executionsPath+"/"+messages.NewExecutionID().String()+"/timeline", ""), 404, messages.CodeNotFound, "execution")
 }
 

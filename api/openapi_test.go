@@ -157,7 +157,7 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "DrainEstimate", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
 		"ExecutionList", "ExecutionView", "Explanation", "FacetCount", "Facets", "FailureCount", "Finding", "Findings", "Fleet", "FleetNode", "FleetPool", "HealthView", "JournalEntry", "JournalList", "Ledger", "LedgerRest", "LetterSearched", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputEntry", "OutputView", "Overview", "PoolDetail", "PoolList", "PoolOverview", "PoolQueue", "PoolView", "PriorityCount", "Rates", "ReachList",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "RunView", "SearchedView", "Series", "SeriesLine", "Session", "SessionDetail", "SessionList", "SessionView", "SessionWork", "Setting", "Sight", "Sights", "SlotCount", "SlotFailure", "SlowerAction", "StatusCount",
-		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
+		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLeftOut", "TimelineLink", "TimelineRetries", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerRuns", "WorkerView",
 	}, slices.Sorted(maps.Keys(d.Components.Schemas)))
 }

@@ -60,6 +60,8 @@ type ChainView struct {
 // EventsView holds the events of an execution, oldest first.
 type EventsView struct {
 	Events []store.Event `json:"events"`
+	Left   int           `json:"left,omitempty" doc:"how many others match"`
+	More   bool          `json:"more,omitempty" doc:"there are others, which from and to select"`
 }
 
 // WorkerList is a page of workers, by id. Unreached are the nodes that did not answer.

@@ -17,7 +17,7 @@ func (k *kit) explained(id messages.ExecutionID) (lanes timeline.Timeline) {
 	k.t.Helper()
 	k.until("the whole wait is explained", func() bool {
 		var err error
-		lanes, err = k.Timeline(k.t.Context(), id)
+		lanes, err = k.Timeline(k.t.Context(), id, timeline.Part{})
 		require.NoError(k.t, err)
 		return len(lanes.Gaps) == 0
 	})

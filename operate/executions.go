@@ -46,6 +46,15 @@ func (q *executions) Events(ctx context.Context, id messages.ExecutionID) ([]sto
 	return q.cfg.Store.Events(ctx, id)
 }
 
+// EventsBetween returns what happened to an execution in a range of time, oldest first.
+func (q *executions) EventsBetween(ctx context.Context, query store.EventQuery) (store.EventPage, error) {
+	if shut := q.cfg.Self.Gate(); shut != nil {
+		return store.EventPage{}, shut
+	}
+	page, err := q.cfg.Store.EventsBetween(ctx, query)
+	return page, found("execution", query.Execution, err)
+}
+
 // Wait returns the execution once it is terminal, or as it stands when ctx ends. The wait ends with this incarnation, and outlives
 // outages of the store.
 func (q *executions) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {

@@ -83,6 +83,7 @@ type Store interface {
 	List(ctx context.Context, f store.Filter) (store.Page, error)
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
 	Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error)
+	EventsBetween(ctx context.Context, q store.EventQuery) (store.EventPage, error)
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
 	Live(ctx context.Context, pool string) ([]messages.Execution, error)
 	Depths(ctx context.Context) ([]store.Depth, error)

@@ -121,6 +121,8 @@ type Executions interface {
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
 	// Events returns the events of the execution, oldest first.
 	Events(ctx context.Context, id messages.ExecutionID) ([]Event, error)
+	// EventsBetween returns the events of an execution in a range of time, oldest first. It looks at no more than EventsWalk of them.
+	EventsBetween(ctx context.Context, q EventQuery) (EventPage, error)
 	// Output returns the output of the execution's process; empty if there is none.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
 	// Depths counts the executions that are not terminal, by pool and status, at the time of the call. It counts waiting
@@ -249,6 +251,36 @@ func (e Event) OfAnyVersion() Event {
 	}
 	return e
 }
+
+// EventQuery selects events of one execution.
+type EventQuery struct {
+	Execution messages.ExecutionID
+	From, To  time.Time // From <= at < To; zero: no bound
+	Newest    bool      // the newest of them where there are more than Limit; else the oldest
+	Limit     int       // 1 to EventsMax; 0: EventsMax
+}
+
+// Size is the number of events of a page.
+func (q *EventQuery) Size() int {
+	if q.Limit <= 0 {
+		return EventsMax
+	}
+	return min(q.Limit, EventsMax)
+}
+
+// EventPage has events of one execution, oldest first. Left is how many others match. More says that there may be yet more, of which a
+// walk does not know.
+type EventPage struct {
+	Events []Event
+	Left   int
+	More   bool
+}
+
+// Bounds of EventsBetween: the events of a page, and those that it looks at, from the newest or the oldest one on.
+const (
+	EventsMax  = 2000
+	EventsWalk = 100_000
+)
 
 // Depth counts one pool's executions in one status.
 type Depth struct {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,34 +15,110 @@ import (
 )
 
 func (x executions) timeline() *cobra.Command {
-	return &cobra.Command{
+	var since, until string
+	linksFrom := 0
+	cmd := &cobra.Command{
 		Use: "timeline ID", Short: "Show where the time of an execution went", Args: exactly("ID"),
 		Long: "Show what an execution waited for and why, its placements and runs, and what became of its worker, its node, its session and\n" +
 			"the servers meanwhile. AT counts from the request. The lines of wait cover the time up to the start; unknown: nothing that was\n" +
-			"recorded explains it. The nodes record within some seconds, so the last ones of a fresh execution are unknown at first.",
+			"recorded explains it. The nodes record within some seconds, so the last ones of a fresh execution are unknown at first.\n\n" +
+			"One answer has up to 2,000 events and conditions of the pool, and 50 retries: the newest, or those that the flags select. What it\n" +
+			"leaves out stands at the end.",
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+			if err != nil {
+				return err
+			}
+			query := url.Values{}
+			for name, value := range map[string]string{"from": instant(span.since), "to": instant(span.until)} {
+				if value != "" {
+					query.Set(name, value)
+				}
+			}
+			if linksFrom > 0 {
+				query.Set("links_from", strconv.Itoa(linksFrom))
+			}
+			path := executionPath(args[0], "/timeline")
+			if len(query) > 0 {
+				path += "?" + query.Encode()
+			}
 			var v timeline.Timeline
-			if err := c.Get(ctx, executionPath(args[0], "/timeline"), &v); err != nil {
+			if err := c.Get(ctx, path, &v); err != nil {
 				return err
 			}
 			if x.output == "json" {
 				return x.printJSON(v)
 			}
-			end := "until " + clock(v.Window.To)
+			whole := wholeOf(&v)
+			end := "until " + clock(whole.To)
 			if !v.Status.Terminal() {
-				end = "until now, " + clock(v.Window.To)
+				end = "until now, " + clock(whole.To)
 			}
-			if _, err := fmt.Fprintf(x.out, "%s %s\nfrom %s\n%s\n\n", v.Execution, v.Status, clock(v.Window.From), end); err != nil {
+			if v.Window != whole {
+				end += fmt.Sprintf("\nshown from %s to %s", offset(whole.From, v.Window.From), offset(whole.From, v.Window.To))
+			}
+			if _, err := fmt.Fprintf(x.out, "%s %s\nfrom %s\n%s\n\n", v.Execution, v.Status, clock(whole.From), end); err != nil {
 				return err
 			}
-			return x.printTable([]string{"LANE", "AT", "FOR", "WHAT", "WHY"}, timelineRows(&v))
+			if err := x.printTable([]string{"LANE", "AT", "FOR", "WHAT", "WHY"}, timelineRows(&v)); err != nil {
+				return err
+			}
+			for _, line := range leftOut(&v) {
+				if _, err := fmt.Fprintln(x.out, line); err != nil {
+					return err
+				}
+			}
+			return nil
 		}),
 	}
+	f := cmd.Flags()
+	f.StringVar(&since, "since", "", "only the part at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	f.StringVar(&until, "until", "", "only the part before this time, or so long ago")
+	f.IntVar(&linksFrom, "links-from", 0, "the number of the first retry of the chain (default: 50 around this one)")
+	return cmd
+}
+
+// wholeOf is the whole time of an execution. A node of an older release does not tell it: its answers had all.
+func wholeOf(v *timeline.Timeline) timeline.Window {
+	if v.Whole.From.IsZero() {
+		return v.Window
+	}
+	return v.Whole
+}
+
+// leftOut says what an answer leaves out, one line for each.
+func leftOut(v *timeline.Timeline) (lines []string) {
+	for _, l := range v.LeftOut {
+		n := "some"
+		switch {
+		case l.N > 0 && l.AtLeast:
+			n = fmt.Sprintf("at least %d", l.N)
+		case l.N > 0:
+			n = strconv.Itoa(l.N)
+		}
+		line := fmt.Sprintf("left out: %s %s", n, joinWords(l.What, l.Of))
+		query, err := url.ParseQuery(l.Next)
+		if err == nil && query.Has("links_from") {
+			line += ": --links-from " + query.Get("links_from")
+		} else if err == nil && query.Has("from") {
+			line += fmt.Sprintf(": --since %s --until %s", query.Get("from"), query.Get("to"))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// joinWords writes what something is, and of what.
+func joinWords(what, of string) string {
+	if of == "" {
+		return what
+	}
+	return what + " of " + of
 }
 
 // timelineRows are the lanes, one line for each interval and event.
 func timelineRows(v *timeline.Timeline) [][]string {
-	start := v.Window.From
+	start := wholeOf(v).From
 	var rows [][]string
 	add := func(lane string, from, to time.Time, what string, why ...string) {
 		took := ""
@@ -49,7 +127,7 @@ func timelineRows(v *timeline.Timeline) [][]string {
 		}
 		rows = append(rows, []string{lane, offset(start, from), took, what, joined(why...)})
 	}
-	if len(v.Chain) > 1 {
+	if len(v.Chain) > 1 || v.Retries.N > 1 {
 		for _, e := range v.Chain {
 			add("chain", e.From, e.To, e.Status.String(), e.ID.String(), e.Reason)
 		}

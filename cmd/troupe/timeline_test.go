@@ -65,6 +65,30 @@ func TestTimelineVerb(t *testing.T) {
 	require.JSONEq(t, string(body), r.out)
 }
 
+// A part of a timeline says which one it is, and how to get what it leaves out.
+func TestAPartOfATimeline(t *testing.T) {
+	t.Parallel()
+	v := lanes()
+	v.Whole, v.Retries = v.Window, timeline.Retries{N: 70}
+	v.Window.From = noon.Add(40 * time.Second)
+	v.LeftOut = []timeline.LeftOut{
+		{What: timeline.LeftRetries, N: 20, Next: "links_from=51"},
+		{What: timeline.LeftEvents, N: 300, AtLeast: true, Next: "from=2026-01-02T12:00:00Z&to=2026-01-02T12:00:40Z"},
+		{What: timeline.LeftTransitions, Of: "c/python/1", AtLeast: true},
+	}
+	body, err := json.Marshal(v)
+	require.NoError(t, err)
+	s := serve(t, map[string]string{"GET /api/v1/executions/" + id1 + "/timeline": string(body)})
+	r := s.call(t, "timeline", id1, "--since", "2026-01-02T12:00:00Z", "--links-from", "1")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "shown from +40.0s to +1m34s")
+	require.Contains(t, r.out, "wait     +4.0s   36.0s  workers_busy", "AT counts from the request")
+	require.Contains(t, r.out, "left out: 20 retries: --links-from 51\n"+
+		"left out: at least 300 events: --since 2026-01-02T12:00:00Z --until 2026-01-02T12:00:40Z\nleft out: some transitions of c/python/1\n")
+	r = s.call(t, "timeline", id1, "--since", "noon")
+	require.Equal(t, 2, r.code)
+}
+
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	inc := messages.Incarnation{1}

@@ -43,11 +43,23 @@ type Record struct {
 	Transitions                          []Transition            // of its workers, oldest first
 	// Known says until when the entries of an incarnation are complete. One that is not in it is known up to its last entry.
 	Known map[messages.Incarnation]time.Time
-	// Read is the time up to which the journal was read, where a bound ended that; zero: all of it.
-	Read  time.Time
 	Names map[messages.Incarnation]string // of nodes
 	// Present is what it waits for at Now; zero: it does not wait, or that is not known.
 	Present Present
+
+	// From and To are the part that is asked for, as far as the records of it were read whole; zero: from the request, to the end.
+	From, To time.Time
+	// EventsBegin says that earlier events were not read than the first one of Events.
+	EventsBegin bool
+	// Retries says how long the whole chain is.
+	Retries Retries
+	LeftOut []LeftOut
+}
+
+// Part says which part of a timeline is asked for. Its zero value asks for all of it, or for as much of the newest as the bounds allow.
+type Part struct {
+	From, To time.Time // From <= at < To
+	Links    int       // the number of the first execution of the chain; 0: those around the execution
 }
 
 // Present is a reason for which something waits, with the same in a sentence.
@@ -82,18 +94,53 @@ type Transition struct {
 type Timeline struct {
 	Execution messages.ExecutionID `json:"execution"`
 	Status    messages.Status      `json:"status"`
-	Window    Window               `json:"window" doc:"from the request to the end, or until now"`
-	Wait      []Wait               `json:"wait" doc:"what it waited for: covers the time from the request to the start exactly, without overlap"`
+	Whole     Window               `json:"whole" doc:"from the request to the end, or until now"`
+	Window    Window               `json:"window" doc:"the part of it that this answer has whole: all lanes are of this time"`
+	Wait      []Wait               `json:"wait" doc:"what it waited for: covers the time of the window from the request to the start exactly, without overlap"`
 	Attempts  []Attempt            `json:"attempts" doc:"its placements, oldest first"`
 	Runs      []Run                `json:"run" doc:"its runs, oldest first"`
-	Chain     []Link               `json:"chain" doc:"its retry chain, oldest first"`
+	Chain     []Link               `json:"chain" doc:"its retry chain, oldest first: at most 50"`
+	Retries   Retries              `json:"retries" doc:"the whole chain"`
 	Worker    []State              `json:"worker" doc:"the states of its workers meanwhile"`
 	Node      []State              `json:"node" doc:"what the journal says of the nodes of its workers"`
 	Session   []State              `json:"session" doc:"the bindings of its session"`
 	Servers   []State              `json:"servers" doc:"when the store or the broker was away, as the nodes saw it"`
 	Gaps      []Gap                `json:"gaps" doc:"what the wait is unknown for, and why"`
-	Truncated bool                 `json:"truncated,omitempty" doc:"the journal of the window was longer than what was read of it"`
+	Truncated bool                 `json:"truncated,omitempty" doc:"something was left out because of a bound: left_out says what, and how to get it"`
+	LeftOut   []LeftOut            `json:"left_out,omitempty"`
 }
+
+// Retries says how many executions a chain has.
+type Retries struct {
+	N       int  `json:"n" doc:"executions of the chain"`
+	AtLeast bool `json:"at_least,omitempty" doc:"there may be more"`
+	Deleted int  `json:"deleted,omitempty" doc:"of the first ones, that retention has deleted"`
+}
+
+// LeftOut is something that a bound kept out of the answer.
+type LeftOut struct {
+	What    string    `json:"what" doc:"events, retries, conditions, session, before, workers, transitions, node, servers or gaps"`
+	N       int       `json:"n,omitempty" doc:"how many; absent: they were not counted"`
+	AtLeast bool      `json:"at_least,omitempty" doc:"there may be more than n"`
+	From    time.Time `json:"from,omitzero" doc:"the time that they are of"`
+	To      time.Time `json:"to,omitzero"`
+	Of      string    `json:"of,omitempty" doc:"of transitions, the worker"`
+	Next    string    `json:"next,omitempty" doc:"the query of this call that has them; absent: nothing has them"`
+}
+
+// What a bound can keep out.
+const (
+	LeftEvents      = "events"      // of the execution
+	LeftRetries     = "retries"     // executions of its chain
+	LeftConditions  = "conditions"  // the journal's entries about its pool
+	LeftSession     = "session"     // those about its session
+	LeftBefore      = "before"      // executions of its session before it
+	LeftWorkers     = "workers"     // of its placements
+	LeftTransitions = "transitions" // of a worker
+	LeftNode        = "node"        // the journal's entries about a node
+	LeftServers     = "servers"     // those about the servers
+	LeftGaps        = "gaps"        // those about entries that are missing
+)
 
 // Window is a range of time.
 type Window struct {

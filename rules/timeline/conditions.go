@@ -55,9 +55,6 @@ func (r *reading) knownUntil(writer messages.Incarnation, last *messages.Journal
 			until = d.Until
 		}
 	}
-	if !r.Read.IsZero() && until.After(r.Read) {
-		until = r.Read
-	}
 	return until
 }
 

@@ -54,6 +54,25 @@ func (r *reading) attempts() []Attempt {
 	return append(list, a)
 }
 
+// attemptsWithin are the placements in the part that is asked for.
+func (r *reading) attemptsWithin() []Attempt {
+	return slices.DeleteFunc(r.attempts(), func(a Attempt) bool {
+		begin := a.ScheduledAt
+		if begin.IsZero() {
+			begin = a.StartedAt
+		}
+		if begin.IsZero() {
+			begin = a.EndedAt
+		}
+		return !r.overlaps(begin, a.EndedAt)
+	})
+}
+
+// runsWithin are the runs in the part that is asked for.
+func (r *reading) runsWithin() []Run {
+	return slices.DeleteFunc(r.runs(), func(run Run) bool { return !r.overlaps(run.From, run.To) })
+}
+
 // placedAt is when the placement was made that an event ended. Where all events are stored, that of an older release has it in its own.
 func (r *reading) placedAt(v *Event) time.Time {
 	if !v.ScheduledAt.IsZero() {
@@ -99,7 +118,7 @@ func (r *reading) chain() []Link {
 	for i := range r.Chain {
 		e := &r.Chain[i]
 		link := Link{
-			ID: e.ID, N: i + 1, Version: e.Version, From: e.RequestedAt, To: e.FinishedAt, Status: e.Status, Reason: e.RetryReason,
+			ID: e.ID, N: numberOf(e), Version: e.Version, From: e.RequestedAt, To: e.FinishedAt, Status: e.Status, Reason: e.RetryReason,
 		}
 		if e.TakeBacks == 0 && e.CrashCount == 0 && e.RunAt.After(e.RequestedAt) {
 			link.DelayMS = float64(e.RunAt.Sub(e.RequestedAt).Microseconds()) / 1000
@@ -109,13 +128,14 @@ func (r *reading) chain() []Link {
 	return list
 }
 
-// within cuts a state to the window; false: it is outside of it.
+// within cuts a state to the window; false: it is outside of it. An event at the end of a part belongs to the next one.
 func (r *reading) within(s State) (State, bool) {
-	from, to := r.Execution.RequestedAt, r.end()
+	w := r.window()
 	if s.To.IsZero() {
-		return s, !s.From.Before(from) && !s.From.After(to)
+		last := s.From.Equal(w.To) && !w.To.Before(r.end())
+		return s, !s.From.Before(w.From) && (s.From.Before(w.To) || last)
 	}
-	s.From, s.To = later(s.From, from), earlier(s.To, to)
+	s.From, s.To = later(s.From, w.From), earlier(s.To, w.To)
 	return s, s.From.Before(s.To)
 }
 
@@ -153,15 +173,13 @@ func (r *reading) workerLane() []State {
 // busy adds to the states of workers that one which runs the execution is busy with it: a worker's journal says only that it is ready.
 // Another state that it had meanwhile, such as degraded, stays.
 func (r *reading) busy(all []State) []State {
-	of := map[messages.Attempt]string{}
-	for _, a := range r.attempts() {
-		of[a.Attempt] = string(a.Worker)
-	}
+	attempts := r.attempts()
 	for _, run := range r.runs() {
-		worker := of[run.Attempt]
-		if worker == "" {
+		at := slices.IndexFunc(attempts, func(a Attempt) bool { return a.Attempt == run.Attempt && a.StartedAt.Equal(run.From) })
+		if at < 0 || attempts[at].Worker == "" {
 			continue
 		}
+		worker := string(attempts[at].Worker)
 		busy := []State{{From: run.From, To: run.To, Of: worker, What: working, Reason: "it ran this execution"}}
 		if run.Outcome == "" {
 			busy[0].Reason = "it runs this execution"

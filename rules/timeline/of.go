@@ -20,11 +20,15 @@ func Of(record *Record) Timeline {
 	r.conditions = r.allConditions()
 	e := &r.Execution
 	t := Timeline{
-		Execution: e.ID, Status: e.Status, Window: Window{From: e.RequestedAt, To: r.end()}, Attempts: r.attempts(), Runs: r.runs(),
-		Chain: r.chain(), Worker: r.workerLane(), Node: r.nodeLane(), Session: r.sessionLane(), Servers: r.serverLane(),
-		Gaps: []Gap{}, Truncated: !r.Read.IsZero(),
+		Execution: e.ID, Status: e.Status, Whole: Window{From: e.RequestedAt, To: r.end()}, Window: r.window(), Attempts: r.attemptsWithin(),
+		Runs: r.runsWithin(), Chain: r.chain(), Retries: r.Retries, Worker: r.workerLane(), Node: r.nodeLane(), Session: r.sessionLane(),
+		Servers: r.serverLane(), Gaps: []Gap{}, LeftOut: r.LeftOut, Truncated: len(r.LeftOut) > 0,
 	}
-	t.Wait = r.grow(split(e.RequestedAt, r.waitEnd(), r.facts(), r.unknown))
+	waited := r.waitEnd()
+	if !r.To.IsZero() {
+		waited = earlier(waited, t.Window.To)
+	}
+	t.Wait = r.grow(split(t.Window.From, waited, r.facts(), r.unknown))
 	for _, w := range t.Wait {
 		if w.Cause == Unknown {
 			t.Gaps = append(t.Gaps, Gap{From: w.From, To: w.To, Why: w.Evidence})
@@ -39,12 +43,16 @@ const presentMax = 10 * time.Second
 
 // grow has the last interval of a wait that goes on grow up to now by its present cause, where that is not written yet.
 func (r *reading) grow(waits []Wait) []Wait {
-	n, cause := len(waits)-1, causeOf(r.Present.Reason)
-	if n < 0 || !r.started().IsZero() || !r.Execution.FinishedAt.IsZero() || !slices.Contains(order, cause) || cause == Unknown {
+	n, cause, window := len(waits)-1, causeOf(r.Present.Reason), r.window()
+	if n < 0 || window.To.Before(r.end()) || !r.started().IsZero() || !r.Execution.FinishedAt.IsZero() || !slices.Contains(order, cause) || cause == Unknown {
 		return waits
 	}
 	last := &waits[n]
-	if last.Cause != Unknown || r.end().Sub(last.From) > presentMax {
+	began := last.From
+	if n == 0 && window.From.After(r.Execution.RequestedAt) {
+		began = time.Time{} // it began before the window, and nobody knows when
+	}
+	if last.Cause != Unknown || r.end().Sub(began) > presentMax {
 		return waits
 	}
 	if n > 0 && waits[n-1].Cause == cause {
@@ -55,7 +63,28 @@ func (r *reading) grow(waits []Wait) []Wait {
 	return waits
 }
 
-// end is the end of the window.
+// window is the part that is asked for.
+func (r *reading) window() Window {
+	w := Window{From: r.Execution.RequestedAt, To: r.end()}
+	if w.To.Before(w.From) {
+		return w
+	}
+	if !r.To.IsZero() {
+		w.To = later(w.From, earlier(w.To, r.To))
+	}
+	w.From = earlier(w.To, later(w.From, r.From))
+	return w
+}
+
+// overlaps reports whether something between two times, or up to now, reaches into the part that is asked for.
+func (r *reading) overlaps(from, to time.Time) bool {
+	if to.IsZero() {
+		to = r.end()
+	}
+	return (r.From.IsZero() || !to.Before(r.From)) && (r.To.IsZero() || from.Before(r.To))
+}
+
+// end is the end of the execution, or now.
 func (r *reading) end() time.Time {
 	if at := r.Execution.FinishedAt; !at.IsZero() {
 		return at
@@ -135,28 +164,30 @@ func (r *reading) dueFacts() []fact {
 		f.evidence = "the delay of the retry was not over"
 	}
 	var facts []fact
+	known := !r.EventsBegin // what it waited for before the first event
 	for i := range r.Events {
 		v := &r.Events[i]
 		if !ended(v) {
 			continue
 		}
-		if f.to = v.RunAt; !v.RunAt.IsZero() { // an older release did not keep it
+		if f.to = v.RunAt; known && !v.RunAt.IsZero() { // an older release did not keep it
 			facts = append(facts, f)
 		}
+		known = true
 		f = fact{from: v.At, cause: BackedOff, source: FromEvents, evidence: "it was taken back: " + words(v.Reason)}
 		if v.Kind == "rescue" {
 			f.cause, f.evidence = NotDue, "it waited to be placed again after its run was lost: "+words(v.Reason)
 		}
 	}
-	f.to = e.RunAt
-	return append(facts, f)
+	if f.to = e.RunAt; known {
+		facts = append(facts, f)
+	}
+	return facts
 }
 
 // unknown says why nothing explains a moment.
 func (r *reading) unknown(at time.Time) string {
 	switch {
-	case !r.Read.IsZero() && !at.Before(r.Read):
-		return "the journal is longer than what was read of it"
 	case r.inGap(at):
 		return "entries of the journal are missing"
 	case r.hadRoom(at):

@@ -115,9 +115,6 @@ func (t draw) record() *timeline.Record {
 	if rapid.Bool().Draw(t.T, "present") {
 		r.Present = timeline.Present{Reason: t.reason(), Message: "now"}
 	}
-	if rapid.IntRange(0, 4).Draw(t.T, "bounded") == 0 {
-		r.Read = t.at("read")
-	}
 	return r
 }
 
@@ -157,6 +154,77 @@ func TestTheWaitIsCoveredAndShown(t *testing.T) {
 	})
 }
 
+// partly draws a part of what is recorded.
+func (t draw) partly(r *timeline.Record) *timeline.Record {
+	part := *r
+	part.From, part.To = t.maybe("part from"), t.maybe("part to")
+	return &part
+}
+
+// inside reports whether a moment is in the time of an answer.
+func inside(w timeline.Window, at time.Time) bool { return !at.Before(w.From) && at.Before(w.To) }
+
+// Whatever is recorded, a part says of each moment what the whole says of it, and never more: only where the whole grows up to now by the
+// present cause may a part that begins within that not know it.
+func TestAPartSaysWhatTheWholeSays(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		d := draw{rt}
+		r := d.record()
+		asked := d.partly(r)
+		whole, part := timeline.Of(r), timeline.Of(asked)
+		require.Equal(rt, whole.Whole, part.Whole)
+		require.False(rt, part.Window.From.Before(whole.Window.From) || part.Window.To.After(whole.Window.To))
+		at := part.Window.From
+		for _, w := range part.Wait {
+			require.True(rt, w.From.Equal(at) && w.From.Before(w.To), "the part is covered without overlap")
+			at = w.To
+			for _, moment := range []time.Time{w.From, w.From.Add(w.To.Sub(w.From) / 2), w.To.Add(-time.Nanosecond)} {
+				of := slices.IndexFunc(whole.Wait, func(o timeline.Wait) bool { return inside(timeline.Window{From: o.From, To: o.To}, moment) })
+				require.GreaterOrEqual(rt, of, 0)
+				if o := whole.Wait[of]; w.Cause != o.Cause {
+					require.True(rt, w.Cause == timeline.Unknown && of == len(whole.Wait)-1, "%s at %s, and the whole has %s", w.Cause, moment, o.Cause)
+				}
+			}
+		}
+		end := waitEnd(r)
+		if !asked.To.IsZero() && part.Window.To.Before(end) {
+			end = part.Window.To
+		}
+		if end.After(part.Window.From) {
+			require.True(rt, at.Equal(end), "the wait of the part ends with %s, want %s", at, end)
+		} else {
+			require.Empty(rt, part.Wait)
+		}
+		for moment := part.Window.From; moment.Before(part.Window.To); moment = moment.Add(time.Second / 2) {
+			require.ElementsMatch(rt, statesAt(&whole, moment), statesAt(&part, moment), "at %s", moment)
+		}
+		for _, a := range part.Attempts {
+			require.Contains(rt, whole.Attempts, a)
+		}
+		for _, run := range part.Runs {
+			require.Contains(rt, whole.Runs, run)
+		}
+	})
+}
+
+// statesAt are the states and runs of a moment.
+func statesAt(t *timeline.Timeline, at time.Time) (list []string) {
+	for _, states := range [][]timeline.State{t.Worker, t.Session, t.Servers} {
+		for _, s := range states {
+			if inside(timeline.Window{From: s.From, To: s.To}, at) {
+				list = append(list, s.Of+" "+s.What)
+			}
+		}
+	}
+	for _, run := range t.Runs {
+		if inside(timeline.Window{From: run.From, To: run.To}, at) {
+			list = append(list, "run "+run.Outcome)
+		}
+	}
+	return list
+}
+
 // cause is the cause that a condition of the pool is.
 func cause(reason string) string {
 	if reason == roster.Ready.String() {
@@ -171,7 +239,7 @@ func TestAWorkerIsBusyWhileItRuns(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		got := timeline.Of(draw{rt}.record())
 		for _, run := range got.Runs {
-			at := slices.IndexFunc(got.Attempts, func(a timeline.Attempt) bool { return a.Attempt == run.Attempt })
+			at := slices.IndexFunc(got.Attempts, func(a timeline.Attempt) bool { return a.Attempt == run.Attempt && a.StartedAt.Equal(run.From) })
 			if at < 0 || !run.From.Before(run.To) || run.From.Before(got.Window.From) || run.To.After(got.Window.To) {
 				continue
 			}

@@ -150,8 +150,13 @@ func TestTheWaitIsSplitByCause(t *testing.T) {
 		"entries are missing": {timeline.Record{Execution: ran(), Known: known, Gaps: []messages.JournalEntry{gapOf(a, messages.JournalPool, 3, 5)},
 			Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy"), condition(a, 6, "ready")}},
 			[]string{"0-3 workers_busy", "3-6 unknown", "6-9 being_placed", "9-10 on_queue"}},
-		"the journal was not read to its end": {timeline.Record{Execution: ran(), Known: known, Read: sec(5),
-			Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy")}}, []string{"0-5 workers_busy", "5-9 unknown", "9-10 on_queue"}},
+		"a part of it": {timeline.Record{Execution: ran(), Known: known, From: sec(2), To: sec(9.5),
+			Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy")}}, []string{"2-9 workers_busy", "9-9.5 on_queue"}},
+		"a part before the request": {timeline.Record{Execution: ran(), From: sec(-9), To: sec(-2)}, nil},
+		"a part after its end":      {timeline.Record{Execution: ran(), From: sec(90)}, nil},
+		"earlier events were not read": {timeline.Record{Execution: ran(second), Events: []timeline.Event{takenBack}, EventsBegin: true},
+			[]string{"0-2 unknown", "2-5 on_queue", "5-6 backed_off", "6-9 unknown", "9-10 on_queue"}},
+		"none of its events was read": {timeline.Record{Execution: ran(second), EventsBegin: true}, []string{"0-9 unknown", "9-10 on_queue"}},
 		"it waits": {timeline.Record{Now: sec(7), Known: map[messages.Incarnation]time.Time{a: sec(5)}, Conditions: []messages.JournalEntry{condition(a, -1, "no_worker_yet")},
 			Execution: messages.Execution{ID: id, Pool: "python", Status: messages.Requested, RequestedAt: sec(0), RunAt: sec(0)}}, []string{"0-5 no_worker_yet", "5-7 unknown"}},
 		"it waits again": {timeline.Record{Now: sec(9), Events: []timeline.Event{lost}, Execution: messages.Execution{ID: id, Pool: "python", Status: messages.Requested,
@@ -170,7 +175,7 @@ func TestTheWaitIsSplitByCause(t *testing.T) {
 				require.NotEmpty(t, w.Evidence, w.Cause)
 				require.Equal(t, w.Cause == timeline.Unknown, w.Source == "", "%s from %q", w.Cause, w.Source)
 			}
-			require.Equal(t, !c.r.Read.IsZero(), got.Truncated)
+			require.False(t, got.Truncated)
 		})
 	}
 }
@@ -245,8 +250,9 @@ func TestLanes(t *testing.T) {
 		},
 		Chain: []messages.Execution{
 			{ID: one, Version: "1.4.1", RequestedAt: sec(-60), RunAt: sec(-60), FinishedAt: sec(-50), Status: messages.Failed},
-			{ID: id, Version: "1.4.2", RequestedAt: sec(0), RunAt: sec(2), Status: messages.Failed, RetryReason: "error", FinishedAt: sec(12)},
+			{ID: id, Version: "1.4.2", RequestedAt: sec(0), RunAt: sec(2), Status: messages.Failed, RetryReason: "error", FinishedAt: sec(12), RetryCount: 1},
 		},
+		Retries: timeline.Retries{N: 2},
 		Transitions: []timeline.Transition{
 			{Worker: "a/python/3", At: sec(4), From: "ready", To: "degraded", Reason: "slow", Lasted: time.Minute},
 			{Worker: "b/python/3", At: sec(5), From: "ready", To: "terminated", Reason: "killed", Lasted: time.Second},
@@ -266,6 +272,8 @@ func TestLanes(t *testing.T) {
 	}
 	got := timeline.Of(&r)
 	require.Equal(t, timeline.Window{From: sec(0), To: sec(12)}, got.Window)
+	require.Equal(t, got.Window, got.Whole)
+	require.Equal(t, 2, got.Retries.N)
 	require.Equal(t, []timeline.Attempt{
 		{Attempt: 1, Worker: "b/python/3", Incarnation: b, ScheduledAt: sec(1), EndedAt: sec(2), Ended: "taken_back", Reason: "claim_timeout"},
 		{Attempt: 2, Worker: "b/python/3", Incarnation: b, Generation: 2, ScheduledAt: sec(4), StartedAt: sec(5), EndedAt: sec(6), Ended: "rescued",
@@ -307,4 +315,76 @@ func TestARunGoesOnUntilNow(t *testing.T) {
 	require.Equal(t, timeline.Window{From: sec(0), To: sec(20)}, got.Window)
 	require.Equal(t, []timeline.Run{{From: sec(10), To: sec(20), Attempt: 1}}, got.Runs)
 	require.Empty(t, got.Attempts[0].Ended)
+}
+
+// A part has the placements and runs that reach into it, whole, and the states and events of its time.
+func TestAPartHasWhatReachesIntoIt(t *testing.T) {
+	t.Parallel()
+	lost := timeline.Event{At: sec(6), Attempt: 1, Kind: "rescue", To: messages.Requested, Worker: "b/python/3", Incarnation: b, RunAt: sec(0), ScheduledAt: sec(4), StartedAt: sec(5)}
+	r := timeline.Record{
+		Now: sec(20), Execution: ran(func(e *messages.Execution) { e.Attempt = 2 }), Events: []timeline.Event{lost}, From: sec(5.5), To: sec(8),
+		Transitions: []timeline.Transition{{Worker: "b/python/3", At: sec(5), From: "ready", To: "degraded"}},
+		Nodes: []messages.JournalEntry{
+			{At: sec(5), Subject: "before", What: "late"}, {At: sec(5.5), Subject: "first", What: "late"}, {At: sec(8), Subject: "behind", What: "late"},
+		},
+	}
+	got := timeline.Of(&r)
+	require.Equal(t, []timeline.Window{{From: sec(0), To: sec(12)}, {From: sec(5.5), To: sec(8)}}, []timeline.Window{got.Whole, got.Window})
+	require.Len(t, got.Attempts, 1)
+	require.True(t, got.Attempts[0].ScheduledAt.Equal(sec(4)))
+	require.Equal(t, []timeline.Run{{From: sec(5), To: sec(6), Attempt: 1, Outcome: "lost"}}, got.Runs)
+	require.Equal(t, []timeline.State{{From: sec(5.5), To: sec(8), Of: "b/python/3", What: "degraded"}}, got.Worker)
+	require.Equal(t, []timeline.State{{From: sec(5.5), Of: "first", What: "late"}}, got.Node)
+	r.To = time.Time{}
+	require.Len(t, timeline.Of(&r).Runs, 2)
+}
+
+// Of a long chain an answer has those around the execution, or from a number on, and says how many it leaves out and how to get them.
+func TestLinksOfALongChain(t *testing.T) {
+	t.Parallel()
+	chain := func(first, n int) (list []messages.Execution) {
+		for i := range n {
+			list = append(list, messages.Execution{ID: messages.ExecutionID{byte(first + i), 7}, RetryCount: first + i - 1, RequestedAt: sec(float64(first + i))})
+		}
+		return list
+	}
+	all := chain(1, 120)
+	for name, c := range map[string]struct {
+		chain   []messages.Execution
+		own     messages.Execution
+		from    int
+		more    bool
+		want    []int // the first and the last number
+		retries timeline.Retries
+		left    []timeline.LeftOut
+	}{
+		"none":      {nil, all[0], 0, false, []int{1, 1}, timeline.Retries{N: 1}, nil},
+		"all fit":   {all[:50], all[49], 0, false, []int{1, 50}, timeline.Retries{N: 50}, nil},
+		"the first": {all, all[0], 0, false, []int{1, 50}, timeline.Retries{N: 120}, []timeline.LeftOut{{N: 70, From: sec(51), To: sec(120), Next: "links_from=51"}}},
+		"the last":  {all, all[119], 0, false, []int{71, 120}, timeline.Retries{N: 120}, []timeline.LeftOut{{N: 70, From: sec(1), To: sec(70), Next: "links_from=21"}}},
+		"one in the middle": {all, all[59], 0, false, []int{35, 84}, timeline.Retries{N: 120}, []timeline.LeftOut{
+			{N: 34, From: sec(1), To: sec(34), Next: "links_from=1"}, {N: 36, From: sec(85), To: sec(120), Next: "links_from=85"}}},
+		"from a number":   {all, all[119], 21, false, []int{21, 70}, timeline.Retries{N: 120}, []timeline.LeftOut{{N: 20, From: sec(1), To: sec(20), Next: "links_from=1"}, {N: 50, From: sec(71), To: sec(120), Next: "links_from=71"}}},
+		"behind the last": {all[:3], all[0], 9, false, nil, timeline.Retries{N: 3}, []timeline.LeftOut{{N: 3, From: sec(1), To: sec(3), Next: "links_from=1"}}},
+		"the first ones are deleted": {chain(4, 60), chain(63, 1)[0], 0, false, []int{14, 63}, timeline.Retries{N: 63, Deleted: 3},
+			[]timeline.LeftOut{{N: 10, From: sec(4), To: sec(13), Next: "links_from=4"}}},
+		"longer than what was read": {all[:100], all[119], 0, true, []int{52, 120}, timeline.Retries{N: 101, AtLeast: true},
+			[]timeline.LeftOut{{N: 51, From: sec(1), To: sec(51), Next: "links_from=2"}, {AtLeast: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kept, retries, left := timeline.Links(c.chain, &c.own, c.from, c.more)
+			var got []int
+			if n := len(kept); n > 0 {
+				got = []int{kept[0].RetryCount + 1, kept[n-1].RetryCount + 1}
+				require.LessOrEqual(t, n, timeline.LinksMax)
+			}
+			require.Equal(t, c.want, got)
+			require.Equal(t, c.retries, retries)
+			for i := range c.left {
+				c.left[i].What = timeline.LeftRetries
+			}
+			require.Equal(t, c.left, left)
+		})
+	}
 }

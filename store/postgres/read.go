@@ -3,9 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -81,11 +84,18 @@ func (s *executionRows) Chain(ctx context.Context, id messages.ExecutionID) ([]m
 	return out, err
 }
 
+const eventColumns = `v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker, v.by, v.incarnation, v.generation, v.run_at, v.scheduled_at, v.started_at`
+
 // Events returns the events of the execution, oldest first, 10,000 at most.
 func (s *executionRows) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
-	var out []store.Event
+	return s.readEvents(ctx, id, "SELECT "+eventColumns+` FROM execution e
+ LEFT JOIN execution_event v ON v.seq = e.seq WHERE e.id = $1 ORDER BY v.n LIMIT 10000`, uuidOf(id))
+}
+
+// readEvents reads events of an execution. A row of it without an event says that it exists.
+func (s *executionRows) readEvents(ctx context.Context, id messages.ExecutionID, sql string, args ...any) (out []store.Event, err error) {
 	found := false
-	err := s.query(ctx, "read events", func(v *scanner) {
+	err = s.query(ctx, "read events", func(v *scanner) {
 		found = true
 		if len(v.row) > 0 && v.row[0] == nil { // an execution without events
 			return
@@ -97,13 +107,41 @@ func (s *executionRows) Events(ctx context.Context, id messages.ExecutionID) ([]
 		v.id((*[16]byte)(&e.Incarnation))
 		e.Generation, e.RunAt, e.ScheduledAt, e.StartedAt = messages.Generation(v.integer()), v.time(), v.time(), v.time()
 		out = append(out, e.OfAnyVersion())
-	}, `SELECT v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker, v.by, v.incarnation, v.generation,
- v.run_at, v.scheduled_at, v.started_at FROM execution e
- LEFT JOIN execution_event v ON v.seq = e.seq WHERE e.id = $1 ORDER BY v.n LIMIT 10000`, uuidOf(id))
+	}, sql, args...)
 	if err == nil && !found {
 		err = notFound(id)
 	}
 	return out, err
+}
+
+// EventsBetween returns the events of an execution in a range of time, oldest first.
+func (s *executionRows) EventsBetween(ctx context.Context, q store.EventQuery) (page store.EventPage, err error) {
+	order, beyond, last := "", "<", int64(math.MaxInt64)
+	if q.Newest {
+		order, beyond, last = " DESC", ">", 0
+	}
+	seq, end := int64(0), int64(0)
+	err = s.query(ctx, "read the number of events", func(v *scanner) { seq, end = v.integer(), v.integer() },
+		`SELECT e.seq, (SELECT v.n FROM execution_event v WHERE v.seq = e.seq ORDER BY v.n`+order+` LIMIT 1 OFFSET $2) FROM execution e WHERE e.id = $1`,
+		uuidOf(q.Execution), int64(store.EventsWalk))
+	switch {
+	case err != nil:
+		return page, err
+	case seq == 0:
+		return page, notFound(q.Execution)
+	}
+	if page.More = end != 0; !page.More {
+		end = last
+	}
+	within := " WHERE v.seq = $1 AND v.n " + beyond + " $2 AND v.at >= $3 AND v.at < $4"
+	args := []any{seq, end, boundOf(q.From, pgtype.NegativeInfinity), boundOf(q.To, pgtype.Infinity)}
+	page.Events, err = s.readEvents(ctx, q.Execution, "SELECT "+eventColumns+` FROM (SELECT 1) one LEFT JOIN
+ (SELECT * FROM execution_event v`+within+" ORDER BY v.n"+order+` LIMIT $5) v ON true ORDER BY v.n`, append(slices.Clone(args), int64(q.Size()))...)
+	if err == nil && len(page.Events) == q.Size() {
+		err = s.query(ctx, "count events", func(v *scanner) { page.Left = int(v.integer()) - len(page.Events) },
+			"SELECT count(*) FROM execution_event v"+within, args...)
+	}
+	return page, err
 }
 
 // Output returns the output of the execution's process.

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -107,34 +109,88 @@ func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 	return out, err
 }
 
-const eventsSQL = `SELECT at, attempt, kind, before, after, reason, worker, by, incarnation, generation, run_at, scheduled_at, started_at
- FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000`
+const (
+	eventColumns = "at, attempt, kind, before, after, reason, worker, by, incarnation, generation, run_at, scheduled_at, started_at"
+	eventsSQL    = "SELECT " + eventColumns + " FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000"
+)
 
 // Events returns the events of the execution, oldest first, 10,000 at most.
 func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	var out []store.Event
 	err := s.read(ctx, "read events", func(c *conn) error {
-		seq, err := c.number("SELECT seq FROM request WHERE id = ?", id[:])
+		seq, err := seqOf(c, id)
 		if err != nil {
 			return err
 		}
-		if seq == 0 {
-			return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
-		}
-		return c.query(eventsSQL,
-			func(row row) error {
-				v := scanner{row: row}
-				e := store.Event{
-					At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
-					To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(), By: v.text(),
-				}
-				v.id((*[16]byte)(&e.Incarnation))
-				e.Generation, e.RunAt, e.ScheduledAt, e.StartedAt = messages.Generation(v.integer()), v.time(), v.time(), v.time()
-				out = append(out, e.OfAnyVersion())
-				return v.err
-			}, seq)
+		out, err = readEvents(c, eventsSQL, seq)
+		return err
 	})
 	return out, err
+}
+
+// seqOf is the number of an execution, or ErrNotFound.
+func seqOf(c *conn, id messages.ExecutionID) (int64, error) {
+	seq, err := c.number("SELECT seq FROM request WHERE id = ?", id[:])
+	if err == nil && seq == 0 {
+		err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+	}
+	return seq, err
+}
+
+func readEvents(c *conn, sql string, args ...any) (out []store.Event, err error) {
+	err = c.query(sql, func(row row) error {
+		v := scanner{row: row}
+		e := store.Event{
+			At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
+			To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(), By: v.text(),
+		}
+		v.id((*[16]byte)(&e.Incarnation))
+		e.Generation, e.RunAt, e.ScheduledAt, e.StartedAt = messages.Generation(v.integer()), v.time(), v.time(), v.time()
+		out = append(out, e.OfAnyVersion())
+		return v.err
+	}, args...)
+	return out, err
+}
+
+// EventsBetween returns the events of an execution in a range of time, oldest first.
+func (s *Store) EventsBetween(ctx context.Context, q store.EventQuery) (page store.EventPage, err error) {
+	order, beyond, last := "", "<", int64(math.MaxInt64)
+	if q.Newest {
+		order, beyond, last = " DESC", ">", 0
+	}
+	to := int64(math.MaxInt64)
+	if !q.To.IsZero() {
+		to = micros(q.To)
+	}
+	within := " FROM execution_event WHERE seq = ?1 AND n " + beyond + " ?2 AND at >= ?3 AND at < ?4"
+	err = s.read(ctx, "read events of a time", func(c *conn) error {
+		page = store.EventPage{}
+		seq, err := seqOf(c, q.Execution)
+		if err != nil {
+			return err
+		}
+		end, err := c.number("SELECT n FROM execution_event WHERE seq = ?1 ORDER BY n"+order+" LIMIT 1 OFFSET ?2", seq, int64(store.EventsWalk))
+		if err != nil {
+			return err
+		}
+		if page.More = end != 0; !page.More {
+			end = last
+		}
+		page.Events, err = readEvents(c, "SELECT "+eventColumns+within+" ORDER BY n"+order+" LIMIT ?5", seq, end, micros(q.From), to, int64(q.Size()))
+		if err != nil {
+			return err
+		}
+		if q.Newest {
+			slices.Reverse(page.Events)
+		}
+		if len(page.Events) == q.Size() {
+			all, err := c.number("SELECT count(*)"+within, seq, end, micros(q.From), to)
+			page.Left = int(all) - len(page.Events)
+			return err
+		}
+		return nil
+	})
+	return page, err
 }
 
 // Output returns the output of the execution's process.

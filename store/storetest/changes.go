@@ -347,3 +347,34 @@ func testEvents(t *testing.T, k *kit) {
 	_, err = k.Events(t.Context(), messages.NewExecutionID())
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
+
+func testEventsBetween(t *testing.T, k *kit) {
+	e := k.bring(t, messages.Scheduled)
+	for attempt := messages.Attempt(1); attempt <= 6; attempt++ {
+		k.applied(t, &store.TakeBack{ID: e.ID, Attempt: attempt, Reason: "claim_by"})
+		k.applied(t, k.place(e.ID, attempt, 1))
+	}
+	all, err := k.Events(t.Context(), e.ID)
+	require.NoError(t, err)
+	n := len(all)
+	require.GreaterOrEqual(t, n, 6)
+	between := func(q store.EventQuery) store.EventPage {
+		q.Execution = e.ID
+		page, err := k.EventsBetween(t.Context(), q)
+		require.NoError(t, err)
+		require.False(t, page.More)
+		return page
+	}
+	require.Equal(t, store.EventPage{Events: all}, between(store.EventQuery{}))
+	require.Equal(t, store.EventPage{Events: all[n-2:], Left: n - 2}, between(store.EventQuery{Newest: true, Limit: 2}))
+	require.Equal(t, store.EventPage{Events: all[:2], Left: n - 2}, between(store.EventQuery{Limit: 2}))
+	require.Equal(t, store.EventPage{Events: all}, between(store.EventQuery{Newest: true, Limit: n}))
+	from, to := all[2].At, all[n-1].At
+	inside := slices.DeleteFunc(slices.Clone(all), func(v store.Event) bool { return v.At.Before(from) || !v.At.Before(to) })
+	require.NotEmpty(t, inside)
+	require.Equal(t, inside, between(store.EventQuery{From: from, To: to}).Events)
+	require.Equal(t, store.EventPage{Events: inside[len(inside)-1:], Left: len(inside) - 1}, between(store.EventQuery{From: from, To: to, Newest: true, Limit: 1}))
+	require.Empty(t, between(store.EventQuery{From: all[n-1].At.Add(time.Hour)}).Events)
+	_, err = k.EventsBetween(t.Context(), store.EventQuery{Execution: messages.NewExecutionID()})
+	require.ErrorIs(t, err, store.ErrNotFound)
+}

@@ -64,6 +64,7 @@ var suite = []named{
 	{"a refused change in a new pool", testRefusedInANewPool},
 	{"more bytes than one transaction", testManyBytes},
 	{"events", testEvents},
+	{"events of a time", testEventsBetween},
 	{"sessions bind", testSessionBind},
 	{"sessions take turns", testSessionTurns},
 	{"session epochs", testSessionEpochs},

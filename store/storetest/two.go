@@ -91,6 +91,11 @@ func (s *two) Events(ctx context.Context, id messages.ExecutionID) ([]store.Even
 	return s.either().Events(ctx, id)
 }
 
+// EventsBetween implements store.Store.
+func (s *two) EventsBetween(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	return s.either().EventsBetween(ctx, q)
+}
+
 // Output implements store.Store.
 func (s *two) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
 	return s.either().Output(ctx, id)

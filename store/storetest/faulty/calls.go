@@ -87,6 +87,11 @@ func (c *calls) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 	return value(ctx, c, once, func() ([]messages.Execution, error) { return c.Store.Chain(ctx, id) })
 }
 
+// EventsBetween implements store.Store.
+func (c *calls) EventsBetween(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	return value(ctx, c, once, func() (store.EventPage, error) { return c.Store.EventsBetween(ctx, q) })
+}
+
 // Events implements store.Store.
 func (c *calls) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	return value(ctx, c, once, func() ([]store.Event, error) { return c.Store.Events(ctx, id) })
