@@ -32,6 +32,8 @@ type Backend interface {
 	List(ctx context.Context, f store.Filter) (store.Page, error)
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
 	Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error)
+	// Remains says what is still known of an execution that is not stored.
+	Remains(ctx context.Context, id messages.ExecutionID) (view.Remains, error)
 	// EventsBetween returns those in a range of time, and how many it leaves out.
 	EventsBetween(ctx context.Context, q store.EventQuery) (store.EventPage, error)
 	// Wait returns the execution once it is terminal, or its current state when ctx ends.

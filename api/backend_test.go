@@ -52,6 +52,7 @@ type backend struct {
 	more      store.More // of Failures
 	acts      []string   // what was done by whom
 	bulk      Bulk
+	remains   *view.Remains
 }
 
 var worker0 = view.Worker{
@@ -245,6 +246,13 @@ func (b *backend) Timeline(ctx context.Context, id messages.ExecutionID, part ti
 	e, err := b.Get(ctx, id)
 	_, all, left := timeline.Links(nil, &e, part.Links, false)
 	return timeline.Of(&timeline.Record{Now: e.RequestedAt.Add(time.Second), Execution: e, From: part.From, To: part.To, Retries: all, LeftOut: left}), err
+}
+
+func (b *backend) Remains(_ context.Context, id messages.ExecutionID) (view.Remains, error) {
+	if b.remains == nil {
+		return view.Remains{}, nil
+	}
+	return *b.remains, nil
 }
 
 func (b *backend) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {

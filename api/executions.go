@@ -38,7 +38,7 @@ func executionRoutes() []*route {
 			result:  ExecutionList{}, handle: (*server).list},
 		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
 			params:  []param{{name: "without_payloads", kind: "boolean", help: "1: without its parameters and result, and without the details and the stderr of its error."}},
-			summary: "One execution, whole.", result: form.ExecutionView{}, handle: (*server).get},
+			summary: "One execution, whole. The 404 of one that is not stored has in details.remains what is still known of it.", result: form.ExecutionView{}, handle: (*server).get},
 		{method: "POST", reason: true, path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
 			summary: "Cancel; one that has ended stays as it is.", result: form.ExecutionView{}, handle: (*server).cancel},
 		{method: "POST", path: one + "/retry", scope: ScopeOperate, group: "executions", status: http.StatusCreated,
@@ -232,13 +232,25 @@ func (s *server) get(c *call) error {
 		}
 		e, err := s.Backend.Get(c.r.Context(), id)
 		if err != nil {
-			return nil, err
+			return nil, s.remains(c, id, err)
 		}
 		if bare {
 			removePayloads(&e)
 		}
 		return s.withRetry(c.r.Context(), &e), nil
 	})
+}
+
+// remains adds to the answer about an execution that is not stored what is still known of it.
+func (s *server) remains(c *call, id messages.ExecutionID, err error) error {
+	if StatusOf(toProblem(err)) != http.StatusNotFound {
+		return err
+	}
+	known, failed := s.Backend.Remains(c.r.Context(), id)
+	if failed != nil { // that it is not stored is known
+		return err
+	}
+	return &messages.Problem{Code: messages.CodeNotFound, Message: known.Message(id), Details: map[string]any{"remains": known}}
 }
 
 // removePayloads removes what the caller submitted, and what the code returned and wrote. The details of an error may be a result

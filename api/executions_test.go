@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -293,6 +294,26 @@ func TestCancelAndRetry(t *testing.T) {
 	require.False(t, newest.More)
 	require.Empty(t, read[EventsView](t, ask(t, h, "GET", one+"/events?to=2020-01-31T08:00:00Z", ""), 200).Events)
 	refused(t, ask(t, h, "GET", executionsPath+"/"+messages.NewExecutionID().String()+"/timeline", ""), 404, messages.CodeNotFound, "execution")
+}
+
+// The answer about an execution that is not stored says what is still known of it.
+func TestADeletedExecution(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	id := messages.NewExecutionID()
+	b.remains = &view.Remains{Was: true, Retention: true, Kept: 3600, Journal: []messages.JournalEntry{{Kind: messages.JournalOperator, What: "cancel", Caller: "ann"}}}
+	w := ask(t, h, "GET", executionsPath+"/"+id.String(), "")
+	refused(t, w, http.StatusNotFound, messages.CodeNotFound, id.String()+" was deleted by retention")
+	var answer struct {
+		Error struct {
+			Details struct{ Remains view.Remains }
+		}
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.Equal(t, *b.remains, answer.Error.Details.Remains)
+	b.err = store.ErrUnavailable
+	refused(t, ask(t, h, "GET", executionsPath+"/"+id.String(), ""), http.StatusServiceUnavailable, messages.CodeStoreUnavailable, "")
 }
 
 func TestOutputKeepsBytes(t *testing.T) {

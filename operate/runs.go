@@ -71,6 +71,20 @@ func (r *Runs) Of(id messages.WorkerID) []view.Run {
 	return list
 }
 
+// Find returns the last run of an execution that is remembered, and its worker.
+func (r *Runs) Find(id messages.ExecutionID) (run view.Run, on messages.WorkerID, found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for worker, last := range r.of {
+		for i := range last.list {
+			if v := &last.list[i]; v.Execution == id && (!found || v.Attempt > run.Attempt) {
+				run, on, found = *v, worker, true
+			}
+		}
+	}
+	return run, on, found
+}
+
 func runOf(e *messages.Execution) view.Run {
 	run := view.Run{
 		Execution: e.ID, Action: e.Action, Session: e.Session, Status: e.Status, Attempt: e.Attempt, StartedAt: e.StartedAt, FinishedAt: e.FinishedAt,

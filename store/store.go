@@ -117,7 +117,8 @@ type Executions interface {
 	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
 	// List returns one page without parameters and results. It looks at no more than ListWalk executions, for about ListFor.
 	List(ctx context.Context, f Filter) (Page, error)
-	// Chain returns the execution's whole retry chain, oldest first, without parameters.
+	// Chain returns the execution's whole retry chain, oldest first, without parameters. Where Purge has deleted the first of a chain, its id
+	// still gives the others.
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
 	// Events returns the events of the execution, oldest first.
 	Events(ctx context.Context, id messages.ExecutionID) ([]Event, error)

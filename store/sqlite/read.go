@@ -101,9 +101,12 @@ func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 			return err
 		}
 		if first == nil {
-			return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+			first = id[:] // it may be the first of a chain, and deleted
 		}
 		out, err = readMany(c, chained+" WHERE r.seq IN (SELECT seq FROM request WHERE id = ?1 UNION SELECT seq FROM request WHERE original = ?1) ORDER BY e.seq LIMIT 1000", first)
+		if err == nil && len(out) == 0 {
+			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+		}
 		return err
 	})
 	return out, err

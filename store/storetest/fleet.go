@@ -209,6 +209,10 @@ func testPurge(t *testing.T, k *kit) {
 		require.Equal(t, store.Already, k.apply(t, &store.Cancel{ID: e.ID})[0].Verdict, "a late look must not keep it known")
 		gone = append(gone, e)
 	}
+	first := k.bring(t, messages.Failed)
+	retried, err := k.Retry(ctx, first.ID, retryOf(first), "ann")
+	require.NoError(t, err)
+	gone = append(gone, first)
 	waiting, running := k.bring(t, messages.Requested, labelled), k.bring(t, messages.Running)
 	now, err := k.Now(ctx)
 	require.NoError(t, err)
@@ -235,6 +239,12 @@ func testPurge(t *testing.T, k *kit) {
 		require.ErrorIs(t, err, store.ErrNotFound)
 		require.Equal(t, store.Missing, k.apply(t, &store.Cancel{ID: e.ID})[0].Verdict)
 	}
+	chain, err := k.Chain(ctx, first.ID)
+	require.NoError(t, err)
+	require.Len(t, chain, 1, "the first of a chain still gives the others")
+	require.Equal(t, retried.Execution.ID, chain[0].ID)
+	_, err = k.Chain(ctx, gone[0].ID)
+	require.ErrorIs(t, err, store.ErrNotFound)
 	require.Equal(t, waiting, k.get(t, waiting.ID))
 	require.Equal(t, running, k.get(t, running.ID))
 	left, err := k.List(ctx, store.Filter{Labels: [][2]string{{"a", "b"}}})
