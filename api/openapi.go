@@ -72,6 +72,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[view.Pool]():        "PoolView",
 	reflect.TypeFor[view.Run]():         "RunView",
 	reflect.TypeFor[view.Drain]():       "DrainEstimate",
+	reflect.TypeFor[view.Line]():        "PlaceInLine",
 	reflect.TypeFor[view.Retry]():       "RetryView",
 	reflect.TypeFor[view.Session]():     "SessionView",
 	reflect.TypeFor[view.Transition]():  "TransitionView",

@@ -7,6 +7,8 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // heldBack waits until the execution is known to wait for the cordon.
@@ -17,6 +19,34 @@ func (k *kit) heldBack(id messages.ExecutionID) {
 		require.NoError(k.t, err)
 		return why.Reason == "workers_cordoned"
 	})
+}
+
+// What waits says how many are before it, by priority, and behind others of its session.
+func TestWhatWaitsSaysItsPlaceInLine(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop, "turn": noop}), goPack(t, map[string]string{"noop": "", "turn": "affinity: strict\n"}))
+	require.NoError(t, k.CordonPool(t.Context(), "go", true))
+	inSession := func(r *submit.Request) { r.Session = "s" }
+	low, high, middle := k.submit("t.noop", nil, priority(1)), k.submit("t.noop", nil, priority(9)), k.submit("t.noop", nil, priority(5))
+	head, behind := k.submit("t.turn", nil, priority(9), inSession), k.submit("t.turn", nil, priority(9), inSession)
+	for id, want := range map[messages.ExecutionID]view.Line{
+		high: {Of: "pool"}, head: {Ahead: 1, Of: "pool"}, middle: {Ahead: 2, Of: "pool"}, low: {Ahead: 3, Of: "pool"}, behind: {Ahead: 1, Of: "session"},
+	} {
+		var got view.Explanation
+		k.until("it has its place", func() bool {
+			var err error
+			got, err = k.Why(t.Context(), id)
+			require.NoError(t, err)
+			return got.Line != nil && *got.Line == want
+		})
+	}
+	require.NoError(t, k.CordonPool(t.Context(), "go", false))
+	for _, id := range []messages.ExecutionID{low, high, middle, head, behind} {
+		require.Equal(t, messages.Completed, k.await(id).Status)
+	}
+	done, err := k.Why(t.Context(), low)
+	require.NoError(t, err)
+	require.Nil(t, done.Line)
 }
 
 // A pool's cordon is an operator's intent: it is there after a restart. A node's ends with its boot.

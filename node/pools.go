@@ -130,8 +130,8 @@ func (p *pools) Describe(ctx context.Context, name string) (supervisor.Descripti
 }
 
 // Why asks a pool what an execution waits for.
-func (p *pools) Why(ctx context.Context, name string, id messages.ExecutionID) (supervisor.WhyAnswer, error) {
-	return askPool[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, p, name, supervisor.WhyWaiting{ID: id})
+func (p *pools) Why(ctx context.Context, name string, of supervisor.WhyWaiting) (supervisor.WhyAnswer, error) {
+	return askPool[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, p, name, of)
 }
 
 // askPool asks a pool. The error is ErrGone where there is none of the name.

@@ -219,14 +219,16 @@ func (rt *routing) whyWaiting(ctx context.Context, _ peers.Request, w wire.WhyWa
 	if pid == nil {
 		return wire.WhyWaitingResult{Refused: "the node has no such pool"}, nil
 	}
-	answer, err := actors.Ask[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, rt.system, pid, supervisor.WhyWaiting{ID: w.Execution})
+	answer, err := actors.Ask[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, rt.system, pid, supervisor.WhyWaiting{ID: w.Execution, Priority: messages.Priority(w.Priority), Seq: w.Seq})
 	switch {
 	case err != nil:
 		return wire.WhyWaitingResult{Refused: "the pool does not answer"}, nil
 	case !answer.Router.IsZero():
 		return wire.WhyWaitingResult{Refused: "another node routes for the pool"}, nil
 	}
-	return wire.WhyWaitingResult{Reason: answer.Reason.String(), Message: answer.Reason.Sentence()}, nil
+	return wire.WhyWaitingResult{
+		Reason: answer.Reason.String(), Message: answer.Reason.Sentence(), Ahead: int64(answer.Turn.Ahead), AtLeast: answer.Turn.AtLeast, Line: answer.Turn.Line,
+	}, nil
 }
 
 // serves names what a pool of the catalog serves: nodes share a router where it is the same.

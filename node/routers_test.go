@@ -252,7 +252,7 @@ func workGoesWhereWorkersAreFree(t *testing.T, join func(...string) *ring) {
 	follower.until("the router says why it waits", func() bool {
 		why, err := follower.Why(t.Context(), waits)
 		require.NoError(t, err)
-		return why.Reason == "workers_busy"
+		return why.Reason == "workers_busy" && why.Line != nil && why.Line.Ahead == 0 && why.Line.Of == "pool"
 	})
 	close(r.gate.open)
 	for _, id := range append(held, waits) {

@@ -177,13 +177,13 @@ func (s *stage) Describe(_ context.Context, pool string) (supervisor.Description
 
 func (s *stage) DescribeAll(context.Context) map[string]supervisor.Description { return s.pools }
 
-func (s *stage) Why(context.Context, string, messages.ExecutionID) (supervisor.WhyAnswer, error) {
+func (s *stage) Why(context.Context, string, supervisor.WhyWaiting) (supervisor.WhyAnswer, error) {
 	for inc := range s.cluster.nodes {
 		if inc != s.cfg.Incarnation {
 			return supervisor.WhyAnswer{Router: inc}, nil
 		}
 	}
-	return supervisor.WhyAnswer{Reason: roster.WorkersBusy}, nil
+	return supervisor.WhyAnswer{Reason: roster.WorkersBusy, Turn: roster.Turn{Ahead: 3, Line: roster.PoolLine}}, nil
 }
 
 func (s *stage) Probe(_ context.Context, pool string, slot messages.Slot) error {

@@ -117,7 +117,7 @@ type Pools interface {
 	Describe(ctx context.Context, pool string) (supervisor.Description, error)
 	DescribeAll(ctx context.Context) map[string]supervisor.Description
 	// Why asks what an execution waits for.
-	Why(ctx context.Context, pool string, id messages.ExecutionID) (supervisor.WhyAnswer, error)
+	Why(ctx context.Context, pool string, of supervisor.WhyWaiting) (supervisor.WhyAnswer, error)
 	// Probe has a worker probed, and returns when that has ended, whatever it showed.
 	Probe(ctx context.Context, pool string, slot messages.Slot) error
 	// Inspect asks the actor of a worker for its lifecycle.

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
 )
 
 // Why says what an execution waits for, or how it ended.
@@ -102,21 +103,25 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	reason, detail, err := q.askRouter(limited, e)
+	answer, err := q.askRouter(limited, e)
+	reason, turn := answer.Reason, answer.Turn
 	if err != nil {
 		x.Reason, x.Message = "router_silent", "the pool's router does not answer: "+err.Error()
 		x.WhatToDo = fmt.Sprintf("`troupe tree troupe/pools/%s` shows its mailbox and last failure.", e.Pool)
 		return
 	}
 	if reason == roster.NotLoaded { // the router holds the head of a session alone
-		reason, x.Until = q.behind(limited, e)
+		reason, x.Until, turn = q.behind(limited, e, turn)
 	}
 	if halted := q.cfg.Servers.Halted(e.Pool); reason == roster.NotLoaded && halted != roster.Ready {
 		reason = halted
 	}
 	x.Reason, x.Message, x.WhatToDo = reason.String(), reason.Sentence(), reason.Advice()
-	if detail != "" {
-		x.Message += ": " + Clip(detail, FailureMax)
+	if answer.Detail != "" {
+		x.Message += ": " + Clip(answer.Detail, FailureMax)
+	}
+	if turn.Line != "" && e.Status == messages.Requested {
+		x.Line = &view.Line{Ahead: turn.Ahead, AtLeast: turn.AtLeast, Of: turn.Line}
 	}
 	if e.Status == messages.Scheduled {
 		x.Until = e.ClaimBy
@@ -125,50 +130,56 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 
 // askRouter asks the pool's router, on whichever node it is, for the reason and, where it is this one's, what is behind it. What
 // stands on a worker of this node needs no router.
-func (q *executions) askRouter(ctx context.Context, e *messages.Execution) (roster.Reason, string, error) {
-	answer, err := q.cfg.Pools.Why(ctx, e.Pool, e.ID)
+func (q *executions) askRouter(ctx context.Context, e *messages.Execution) (supervisor.WhyAnswer, error) {
+	answer, err := q.cfg.Pools.Why(ctx, e.Pool, supervisor.WhyWaiting{ID: e.ID, Priority: e.Priority, Seq: e.Seq})
 	if err != nil || answer.Router.IsZero() {
-		return answer.Reason, answer.Detail, err
+		return answer, err
 	}
 	if reason, held := remoteReasons[e.Status]; held {
-		return reason, "", nil
+		return supervisor.WhyAnswer{Reason: reason}, nil
 	}
-	reason, err := q.whyThere(ctx, answer.Router, e.Pool, e.ID)
+	there, err := q.whyThere(ctx, answer.Router, e)
 	if err != nil {
-		return 0, "", fmt.Errorf("it is on node %s: %w", q.nodes.NameOf(answer.Router), err)
+		return there, fmt.Errorf("it is on node %s: %w", q.nodes.NameOf(answer.Router), err)
 	}
-	return reason, "", nil
+	return there, nil
 }
 
-// behind says what of its session an execution waits behind; NotLoaded: nothing.
-func (q *executions) behind(ctx context.Context, e *messages.Execution) (roster.Reason, time.Time) {
+// behind says what of its session an execution waits behind, and how many go first; NotLoaded: nothing, and it stands where the router says.
+func (q *executions) behind(ctx context.Context, e *messages.Execution, turn roster.Turn) (roster.Reason, time.Time, roster.Turn) {
 	if e.Session == "" || e.Affinity == messages.AffinityHint {
-		return roster.NotLoaded, time.Time{}
+		return roster.NotLoaded, time.Time{}, turn
 	}
 	earlier, err := q.cfg.Store.List(ctx, store.Filter{
 		Session: e.Session, Pool: e.Pool, Before: e.Seq, Limit: 1000,
 		Statuses: []messages.Status{messages.Requested, messages.Scheduling, messages.Scheduled, messages.Running, messages.Cancelling},
 	})
 	if err != nil {
-		return roster.NotLoaded, time.Time{}
+		return roster.NotLoaded, time.Time{}, roster.Turn{}
 	}
-	return roster.Behind(earlier.Executions, time.Now())
+	now := time.Now()
+	why, until := roster.Behind(earlier.Executions, now)
+	if why != roster.NotLoaded {
+		turn = roster.TurnBehind(earlier.Executions, now, earlier.Next != 0)
+	}
+	return why, until, turn
 }
 
 // whyThere asks a pool's router on another node.
-func (q *executions) whyThere(ctx context.Context, to messages.Incarnation, pool string, id messages.ExecutionID) (roster.Reason, error) {
-	body, err := q.nodes.network.Ask(ctx, to, messages.Placement{}, wire.WhyWaiting{Pool: pool, Execution: id})
+func (q *executions) whyThere(ctx context.Context, to messages.Incarnation, e *messages.Execution) (answer supervisor.WhyAnswer, err error) {
+	body, err := q.nodes.network.Ask(ctx, to, messages.Placement{}, wire.WhyWaiting{Pool: e.Pool, Execution: e.ID, Priority: int32(e.Priority), Seq: e.Seq})
 	if err != nil {
-		return 0, err
+		return answer, err
 	}
 	result, ok := body.(wire.WhyWaitingResult)
 	if !ok || result.Refused != "" {
-		return 0, fmt.Errorf("it does not say: %s", result.Refused)
+		return answer, fmt.Errorf("it does not say: %s", result.Refused)
 	}
 	for _, reason := range roster.Reasons() {
 		if reason.String() == result.Reason {
-			return reason, nil
+			turn := roster.Turn{Ahead: int(result.Ahead), AtLeast: result.AtLeast, Line: result.Line}
+			return supervisor.WhyAnswer{Reason: reason, Turn: turn}, nil
 		}
 	}
-	return 0, fmt.Errorf("its reason %q is not known here", result.Reason)
+	return answer, fmt.Errorf("its reason %q is not known here", result.Reason)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lead"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/supervisor/link"
@@ -112,7 +111,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	case *DescribeQuestion:
 		m.Reply(p.describe(m.Ask), nil)
 	case *WhyQuestion:
-		m.Reply(p.why(m.Ask.ID), nil)
+		m.Reply(p.why(&m.Ask), nil)
 
 	case *ReportQuestion: // of the pool on other nodes
 		m.Reply(p.link.Reported(m.Ask.From, &m.Ask.Report), nil)
@@ -259,11 +258,11 @@ func (p *Pool) cordon(m *Cordon) {
 }
 
 // why says why an execution is not running, or who knows.
-func (p *Pool) why(id messages.ExecutionID) WhyAnswer {
+func (p *Pool) why(of *WhyWaiting) WhyAnswer {
 	if l := p.link.Leading(); l.Mode == lead.Following {
 		return WhyAnswer{Reason: roster.NotLoaded, Router: l.Router}
 	}
-	answer := WhyAnswer{Reason: p.router.Why(id)}
+	answer := WhyAnswer{Reason: p.router.Why(of.ID), Turn: p.router.Turn(of.ID, of.Priority, of.Seq)}
 	if answer.Reason == roster.PoolBroken {
 		answer.Detail, _ = p.workers.BrokenWhy()
 	}

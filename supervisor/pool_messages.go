@@ -85,12 +85,18 @@ type (
 	// Describe asks for the pool's view. Seen: with each worker as the router sees it. Waits: with what is held waits for. Used: of the
 	// workers, only those that have run something or failed at it.
 	Describe struct{ Seen, Waits, Used bool }
-	// WhyWaiting asks why an execution is not running.
-	WhyWaiting struct{ ID messages.ExecutionID }
+	// WhyWaiting asks why an execution is not running, and for its place in line. Priority and Seq are those of its row: the router need not
+	// have loaded it.
+	WhyWaiting struct {
+		ID       messages.ExecutionID
+		Priority messages.Priority
+		Seq      int64
+	}
 	// WhyAnswer is the reason, or, where another node's router must be asked for it, that node.
 	WhyAnswer struct {
 		Reason roster.Reason
 		Detail string // what is behind the reason; empty: it says all
+		Turn   roster.Turn
 		Router messages.Incarnation
 	}
 	// Led says who leads the pool by the store's word; a zero Router: nobody.

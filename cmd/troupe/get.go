@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"slices"
 	"strings"
 	"time"
@@ -236,12 +237,33 @@ func (x executions) why() *cobra.Command {
 			if v.Retry != nil && !v.Status.Terminal() {
 				retry = "\n" + visible(v.Retry.Message)
 			}
+			line := lineText(v.Line)
 			advice := ""
 			if v.WhatToDo != "" {
 				advice = "\nWhat to do: " + visible(v.WhatToDo)
 			}
-			_, err := fmt.Fprintf(x.out, "%s: %s%s (%s)%s%s\n", status, visible(v.Message), until, visible(v.Reason), advice, retry)
+			_, err := fmt.Fprintf(x.out, "%s: %s%s (%s)%s%s%s\n", status, visible(v.Message), until, visible(v.Reason), line, advice, retry)
 			return err
 		}),
 	}
+}
+
+// lineNames are the words for the lines in which an execution may wait.
+var lineNames = map[string]string{
+	"pool": "for the next free worker", "worker": "for the worker of its session", "session": "in its session", "any_worker": "for the first worker of the pool",
+}
+
+// lineText is a place in line, on a line of its own.
+func lineText(l *view.Line) string {
+	if l == nil {
+		return ""
+	}
+	n := strconv.Itoa(l.Ahead)
+	switch {
+	case l.AtLeast && l.Ahead == 0:
+		n = "others may be"
+	case l.AtLeast:
+		n = "at least " + n
+	}
+	return fmt.Sprintf("\n%s before it %s", n, or(lineNames[l.Of], visible(l.Of)))
 }

@@ -78,4 +78,8 @@ func TestWhySaysWhatToDo(t *testing.T) {
 	require.Equal(t, "requested: every worker is busy (workers_busy)\nWhat to do: Wait.·[31m\na failure is not retried\n", r.out)
 	r = serve(t, of("")).call(t, "why", id1)
 	require.Equal(t, "requested: every worker is busy (workers_busy)\n", r.out)
+	r = serve(t, of(`,"line":{"ahead":3,"of":"pool"}`)).call(t, "why", id1)
+	require.Equal(t, "requested: every worker is busy (workers_busy)\n3 before it for the next free worker\n", r.out)
+	r = serve(t, of(`,"line":{"ahead":10000,"at_least":true,"of":"later"}`)).call(t, "why", id1)
+	require.Contains(t, r.out, "at least 10000 before it later\n")
 }

@@ -85,7 +85,9 @@ var decoders = map[troupev1.Kind]func([]byte) (Body, error){
 	troupev1.Kind_KIND_DEAD_LETTERED: tryPayload(deadLetteredFromProto),
 	troupev1.Kind_KIND_WHY_WAITING:   tryPayload(whyFromProto),
 	troupev1.Kind_KIND_WHY_WAITING_RESULT: payload(func(p *troupev1.WhyWaitingResult) Body {
-		return WhyWaitingResult{Reason: p.GetReason(), Message: p.GetMessage(), Refused: p.GetRefused()}
+		return WhyWaitingResult{
+			Reason: p.GetReason(), Message: p.GetMessage(), Refused: p.GetRefused(), Ahead: p.GetAhead(), AtLeast: p.GetAtLeast(), Line: p.GetLine(),
+		}
 	}),
 	troupev1.Kind_KIND_DRAIN:          payload(func(p *troupev1.Drain) Body { return Drain{By: p.GetBy()} }),
 	troupev1.Kind_KIND_PROBE_WORKER:   payload(probeWorkerFromProto),

@@ -44,10 +44,18 @@ type EndSession struct {
 type WhyWaiting struct {
 	Pool      string
 	Execution messages.ExecutionID
+	Priority  int32
+	Seq       int64
 }
 
-// WhyWaitingResult answers it: the reason's word and sentence, or why there is none.
-type WhyWaitingResult struct{ Reason, Message, Refused string }
+// WhyWaitingResult answers it: the reason's word and sentence, or why there is none, and its place in line. Of an older release Line is
+// empty.
+type WhyWaitingResult struct {
+	Reason, Message, Refused string
+	Ahead                    int64
+	AtLeast                  bool
+	Line                     string
+}
 
 func (PoolReport) kind() troupev1.Kind       { return troupev1.Kind_KIND_POOL_REPORT }
 func (PoolReportResult) kind() troupev1.Kind { return troupev1.Kind_KIND_POOL_REPORT_RESULT }
@@ -75,11 +83,11 @@ func (b EndSession) encode() proto.Message {
 }
 
 func (b WhyWaiting) encode() proto.Message {
-	return &troupev1.WhyWaiting{Pool: b.Pool, Execution: idBytes(b.Execution)}
+	return &troupev1.WhyWaiting{Pool: b.Pool, Execution: idBytes(b.Execution), Priority: b.Priority, Seq: b.Seq}
 }
 
 func (b WhyWaitingResult) encode() proto.Message {
-	return &troupev1.WhyWaitingResult{Reason: b.Reason, Message: b.Message, Refused: b.Refused}
+	return &troupev1.WhyWaitingResult{Reason: b.Reason, Message: b.Message, Refused: b.Refused, Ahead: b.Ahead, AtLeast: b.AtLeast, Line: b.Line}
 }
 
 func reportFromProto(p *troupev1.PoolReport) (Body, error) {
@@ -103,7 +111,7 @@ func reportFromProto(p *troupev1.PoolReport) (Body, error) {
 
 func whyFromProto(p *troupev1.WhyWaiting) (Body, error) {
 	id, err := parseID[messages.ExecutionID]("execution", p.GetExecution())
-	return WhyWaiting{Pool: p.GetPool(), Execution: id}, err
+	return WhyWaiting{Pool: p.GetPool(), Execution: id, Priority: p.GetPriority(), Seq: p.GetSeq()}, err
 }
 
 func (b PoolReport) check(messages.Placement) error {
@@ -145,5 +153,8 @@ func (b WhyWaiting) check(messages.Placement) error {
 }
 
 func (b WhyWaitingResult) check(messages.Placement) error {
-	return errors.Join(checkText("reason", b.Reason), checkText("message", b.Message), checkText("refused", b.Refused))
+	if b.Ahead < 0 {
+		return fmt.Errorf("%d are before it, want 0 or more", b.Ahead)
+	}
+	return errors.Join(checkText("reason", b.Reason), checkText("message", b.Message), checkText("refused", b.Refused), checkText("line", b.Line))
 }

@@ -28,6 +28,14 @@ type Explanation struct {
 	WhatToDo  string               `json:"what_to_do,omitempty" doc:"what a person does about the reason"`
 	Until     time.Time            `json:"until,omitzero"`
 	Retry     *Retry               `json:"retry,omitempty"` // whether a retry follows
+	Line      *Line                `json:"line,omitempty" doc:"its place in line, where it waits in one that the router knows"`
+}
+
+// Line is a place in line.
+type Line struct {
+	Ahead   int    `json:"ahead" doc:"how many others are before it"`
+	AtLeast bool   `json:"at_least,omitempty" doc:"there may be more: the router has not loaded all that waits, or looked at a part of it"`
+	Of      string `json:"of" doc:"pool: for its next free worker; worker: for that of its session; session: behind others of it; any_worker: for the first worker of the pool"`
 }
 
 // Retry says whether an execution has or gets a retry: its id, time and reason, or why there is none.

@@ -134,6 +134,11 @@ func (r *Router) Cordon(cordoned bool) { r.cordoned = cordoned }
 // Why says why an execution is not running.
 func (r *Router) Why(id messages.ExecutionID) roster.Reason { return r.roster.Why(r.World.Now(), id) }
 
+// Turn returns the place in line of an execution that waits.
+func (r *Router) Turn(id messages.ExecutionID, priority messages.Priority, seq int64) roster.Turn {
+	return r.roster.Turn(id, priority, seq)
+}
+
 // Snapshot is what the router knows.
 func (r *Router) Snapshot() roster.Snapshot { return r.roster.Snapshot() }
 

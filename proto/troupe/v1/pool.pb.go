@@ -1132,7 +1132,11 @@ type WhyWaiting struct {
 	// The pool.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	// 16 bytes: the execution.
-	Execution     []byte `protobuf:"bytes,2,opt,name=execution,proto3" json:"execution,omitempty"`
+	Execution []byte `protobuf:"bytes,2,opt,name=execution,proto3" json:"execution,omitempty"`
+	// Its priority. By it and seq its place in line is told if the router has not loaded it.
+	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Its number in the store.
+	Seq           int64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1181,6 +1185,20 @@ func (x *WhyWaiting) GetExecution() []byte {
 	return nil
 }
 
+func (x *WhyWaiting) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *WhyWaiting) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 // WhyWaitingResult answers a WhyWaiting.
 type WhyWaitingResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1189,7 +1207,13 @@ type WhyWaitingResult struct {
 	// The reason for people.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Why there is no reason: the node does not lead the pool.
-	Refused       string `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused string `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// How many others are before it in its line.
+	Ahead int64 `protobuf:"varint,4,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// There may be more than ahead.
+	AtLeast bool `protobuf:"varint,5,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// The word for its line; empty: it stands in none that the router knows, or the node is of an older release.
+	Line          string `protobuf:"bytes,6,opt,name=line,proto3" json:"line,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1241,6 +1265,27 @@ func (x *WhyWaitingResult) GetMessage() string {
 func (x *WhyWaitingResult) GetRefused() string {
 	if x != nil {
 		return x.Refused
+	}
+	return ""
+}
+
+func (x *WhyWaitingResult) GetAhead() int64 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+func (x *WhyWaitingResult) GetAtLeast() bool {
+	if x != nil {
+		return x.AtLeast
+	}
+	return false
+}
+
+func (x *WhyWaitingResult) GetLine() string {
+	if x != nil {
+		return x.Line
 	}
 	return ""
 }
@@ -1563,15 +1608,20 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\">\n" +
+	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\"l\n" +
 	"\n" +
 	"WhyWaiting\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1c\n" +
-	"\texecution\x18\x02 \x01(\fR\texecution\"^\n" +
+	"\texecution\x18\x02 \x01(\fR\texecution\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x03R\x03seq\"\xa3\x01\n" +
 	"\x10WhyWaitingResult\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused\"n\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\x12\x14\n" +
+	"\x05ahead\x18\x04 \x01(\x03R\x05ahead\x12\x19\n" +
+	"\bat_least\x18\x05 \x01(\bR\aatLeast\x12\x12\n" +
+	"\x04line\x18\x06 \x01(\tR\x04line\"n\n" +
 	"\fDeadLettered\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x1c\n" +
