@@ -74,11 +74,12 @@ type WorkerList struct {
 // WorkerDetailView is one worker with its history, newest first.
 type WorkerDetailView struct {
 	view.Worker
+	Inputs  []view.GradeInput `json:"grade_inputs,omitempty" doc:"what grades it, with the borders"`
 	History []view.Transition `json:"history"`
 }
 
 func viewWorker(d view.WorkerDetail) WorkerDetailView {
-	return WorkerDetailView{Worker: d.Worker, History: view.Transitions(d.History)}
+	return WorkerDetailView{Worker: d.Worker, Inputs: d.Inputs, History: view.Transitions(d.History)}
 }
 
 // HealthView is the latest health of a worker.

@@ -11,6 +11,8 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -80,12 +82,31 @@ func (l *local) ownWorker(ctx context.Context, pool string, slot messages.Slot) 
 	}
 	for i := range d.Workers {
 		if d.Workers[i].Slot == slot {
-			detail := view.WorkerDetail{Worker: l.workerView(&d, &d.Workers[i])}
+			detail := view.WorkerDetail{Worker: l.workerView(&d, &d.Workers[i]), Inputs: l.inputs(&d.Workers[i])}
 			detail.History, err = l.history(limited, pool, &d.Workers[i])
 			return detail, err
 		}
 	}
 	return view.WorkerDetail{}, noWorker(id)
+}
+
+// inputs are what grades a worker, with the borders. One that has not become ready has no heartbeat yet, and counts as starting.
+func (l *local) inputs(w *supervisor.WorkerState) []view.GradeInput {
+	sample := w.Report.Sample()
+	sample.StateDegraded = w.State == lifecycle.Degraded
+	sample.HeartbeatSeen, sample.HeartbeatAge = true, time.Since(w.Beat)
+	var list []view.GradeInput
+	for _, i := range health.Inputs(l.cfg.Grades.Thresholds, sample) {
+		if i.Cause == health.HeartbeatStale && w.Beat.IsZero() {
+			continue
+		}
+		v := view.GradeInput{Name: i.Cause.String(), Degraded: i.Degraded, Unhealthy: i.Unhealthy, Grade: i.Grade.String(), Ignored: i.Ignored}
+		if !i.None {
+			v.Value = &i.Value
+		}
+		list = append(list, v)
+	}
+	return list
 }
 
 // historyMax bounds the transitions that are shown of one worker.

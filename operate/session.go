@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/troupe-run/troupe/messages"
@@ -31,7 +32,32 @@ func (s *sessions) SessionDetail(ctx context.Context, pool, name string) (view.S
 		Kinds: []messages.JournalKind{messages.JournalSession}, Subject: pool + "/" + name, Newest: true, Limit: sessionJournal,
 	})
 	v.Journal, v.JournalMore = append(v.Journal, page.Entries...), !page.Next.IsZero()
+	v.WorkerID = s.boundTo(&v)
 	return v, err
+}
+
+// boundTo is the id of the worker that a session is bound to: as the entry of its binding has it, or by the name of its node.
+func (s *sessions) boundTo(v *view.SessionDetail) messages.WorkerID {
+	if v.Worker.IsZero() {
+		return ""
+	}
+	for i := range v.Journal {
+		var d struct {
+			Epoch  int64             `json:"epoch"`
+			Worker messages.WorkerID `json:"worker"`
+		}
+		if e := &v.Journal[i]; e.What == "bound" && json.Unmarshal(e.Detail, &d) == nil && d.Epoch == v.Epoch && d.Worker != "" {
+			return d.Worker
+		}
+	}
+	name := s.cfg.Members.NameOf(v.Worker.Incarnation)
+	if v.Worker.Incarnation == s.cfg.Incarnation {
+		name = s.cfg.Self.Label()
+	}
+	if name == "" {
+		return ""
+	}
+	return messages.NewWorkerID(name, v.Worker.Pool, v.Worker.Slot)
 }
 
 // queue reads what of a session has not ended, and keeps the oldest.

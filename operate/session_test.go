@@ -52,4 +52,10 @@ func TestASessionIsDescribedInDetail(t *testing.T) {
 	_, err = a.SessionDetail(t.Context(), "shell", "none")
 	require.ErrorContains(t, err, "there is no session")
 	require.NotEqual(t, view.NoAffinity, v.Affinity)
+	require.Equal(t, messages.WorkerID("a/shell/0"), v.WorkerID, "by the name of its node")
+	require.NoError(t, c.store.AppendJournal(t.Context(), []messages.JournalEntry{{Incarnation: a.cfg.Incarnation, Number: 1000, Kind: messages.JournalSession, Subject: "shell/s/1",
+		What: "bound", At: time.Now(), Detail: json.RawMessage(`{"epoch":1,"worker":"a@1b2c/shell/0"}`)}}))
+	v, err = a.SessionDetail(t.Context(), "shell", "s/1")
+	require.NoError(t, err)
+	require.Equal(t, messages.WorkerID("a@1b2c/shell/0"), v.WorkerID, "as its binding has it")
 }

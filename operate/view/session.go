@@ -28,6 +28,7 @@ const (
 // SessionDetail is a session with what waits in it and what happened to it.
 type SessionDetail struct {
 	Session
+	WorkerID    messages.WorkerID       `json:"worker_id,omitempty" doc:"the worker that it is bound to; absent: it is bound to none, or its node is not known any more"`
 	Queue       []SessionWork           `json:"queue" doc:"its executions that have not ended, the oldest first: up to 200"`
 	QueueMore   bool                    `json:"queue_more,omitempty" doc:"more have not ended"`
 	QueueSearch bool                    `json:"queue_unsearched,omitempty" doc:"as many executions as may be were looked at, and older ones may not have ended"`

@@ -36,7 +36,18 @@ type Worker struct {
 // WorkerDetail is one worker with its history, newest first.
 type WorkerDetail struct {
 	Worker
+	Inputs  []GradeInput        `json:"grade_inputs,omitempty"`
 	History []store.WorkerEvent `json:"history"`
+}
+
+// GradeInput is one thing that grades a worker, with its borders.
+type GradeInput struct {
+	Name      string   `json:"name" doc:"as grade_causes has it"`
+	Value     *float64 `json:"value,omitempty" doc:"of heartbeat_stale, its age in seconds; absent: it has none"`
+	Degraded  float64  `json:"degraded_from,omitempty" doc:"the value from which the worker is degraded; absent: none"`
+	Unhealthy float64  `json:"unhealthy_from,omitempty" doc:"the value from which it is unhealthy, of heartbeat_stale above which"`
+	Grade     string   `json:"grade" doc:"by this alone"`
+	Ignored   bool     `json:"ignored,omitempty" doc:"it does not count: health.enabled is off"`
 }
 
 // Workers holds the workers of several nodes, and the nodes that did not answer.
