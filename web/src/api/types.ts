@@ -118,6 +118,7 @@ export interface Explanation {
   what_to_do?: string
   until?: string
   retry?: Retry
+  line?: { ahead: number; at_least?: boolean; of: string }
 }
 
 export interface ExecutionEvent {
@@ -170,9 +171,14 @@ export interface ChainLink {
 }
 export interface State { from: string; to?: string; of: string; what: string; reason?: string; by?: string }
 export interface Gap extends Interval { why: string }
+/** What a bound kept out of a timeline. Next is the query that has it. */
+export interface LeftOut { what: string; n?: number; at_least?: boolean; from?: string; to?: string; of?: string; next?: string }
 export interface Timeline {
   execution: string
   status: Status
+  /** From the request to the end, or until now. A node of an older release does not say it. */
+  whole?: Interval
+  /** The part of it that the answer has whole. */
   window: Interval
   wait: Wait[]
   attempts: Attempt[]
@@ -183,7 +189,23 @@ export interface Timeline {
   session: State[]
   servers: State[]
   gaps: Gap[]
+  retries?: { n: number; at_least?: boolean; deleted?: number }
   truncated?: boolean
+  left_out?: LeftOut[]
+}
+export interface EventList { events: ExecutionEvent[]; left?: number; more?: boolean }
+
+/** What is still known of an execution that is not stored. */
+export interface Remains {
+  was_stored: boolean
+  deleted_by_retention: boolean
+  retention_seconds?: number
+  journal?: JournalEntry[]
+  journal_more?: boolean
+  retries?: { id: string; n: number; action_ref: string; status: Status; requested_at: string }[]
+  retries_n?: number
+  run?: WorkerRun
+  worker?: string
 }
 
 export type Scope = 'read' | 'submit' | 'operate' | 'admin'
@@ -285,7 +307,9 @@ export interface WorkerRun {
   finished_at?: string
 }
 export interface WorkerRuns { worker: string; source: 'memory' | 'list'; runs: WorkerRun[]; unsearched?: boolean }
-export interface WorkerDetail extends Worker { history: Transition[] }
+/** One thing that grades a worker, with the values from which it is degraded and unhealthy. */
+export interface GradeInput { name: string; value?: number; degraded_from?: number; unhealthy_from?: number; grade: string; ignored?: boolean }
+export interface WorkerDetail extends Worker { history: Transition[]; grade_inputs?: GradeInput[] }
 
 export interface Node {
   incarnation: string
@@ -317,6 +341,8 @@ export interface Session {
   bound_at?: string
   touched_at?: string
   snapshot_epoch?: number
+  snapshot_runs?: number
+  worker_id?: string
   affinity?: string
   execution?: string
 }

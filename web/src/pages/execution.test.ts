@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { changedVersion, errorsOf, retries } from './execution'
+import { changedVersion, errorsOf, retries, neighbours, remainsOf, fate, placeInLine } from './execution'
 
 describe('retries', () => {
   for (const [count, most, idempotent, want] of [
@@ -19,4 +19,31 @@ describe('errorsOf', () => {
 describe('changedVersion', () => {
   const chain = [{ version: '1.0' }, { version: '1.0' }, { version: '1.1' }, {}]
   it('says where it differs', () => expect(chain.map((_, i) => changedVersion(chain, i))).toEqual(['', '', '1.0 → 1.1', '1.1 → no version']))
+})
+
+it('finds other runs within a time', () => {
+  const run = (execution: string, started_at: string, finished_at?: string) => ({ execution, action_ref: 'a', status: 'completed' as const, attempt: 1, started_at, finished_at })
+  const runs = [run('own', '2026-01-01T00:00:05Z'), run('now', '2026-01-01T00:00:09Z'), run('before', '2026-01-01T00:00:00Z', '2026-01-01T00:00:01Z'), run('into', '2026-01-01T00:00:00Z', '2026-01-01T00:00:03Z'), run('after', '2026-01-01T00:00:11Z')]
+  expect(neighbours({ runs }, 'own', { from: '2026-01-01T00:00:02Z', to: '2026-01-01T00:00:10Z' }).map((r) => r.execution)).toEqual(['into', 'now'])
+})
+
+describe('an execution that is not stored', () => {
+  const none = { was_stored: false, deleted_by_retention: false, retention_seconds: 604_800, looked_at: ['journal'] }
+  it('is read from the answer', () => {
+    expect(remainsOf({ remains: none })).toEqual(none)
+    for (const details of [undefined, null, 'remains', {}, { remains: null }, { remains: {} }]) expect(remainsOf(details)).toBeUndefined()
+  })
+  it('was deleted, or never was', () => {
+    expect(fate({ ...none, was_stored: true, deleted_by_retention: true })).toBe('It was deleted by retention. This node keeps ended executions for 7 d.')
+    expect(fate({ ...none, was_stored: true })).toBe('It was stored, and is no more. This node keeps ended executions for 7 d.')
+    expect(fate(none)).toContain('Nothing of it is stored')
+    expect(fate({ was_stored: false, deleted_by_retention: false })).toContain('deletes no ended executions')
+  })
+})
+
+it('says its place in line', () => {
+  expect(placeInLine({ ahead: 0, of: 'pool' })).toBe('It is the next one for the next free worker of its pool.')
+  expect(placeInLine({ ahead: 1, of: 'session' })).toBe('1 is before it in its session.')
+  expect(placeInLine({ ahead: 10_000, at_least: true, of: 'worker' })).toBe('At least 10,000 are before it for the worker of its session.')
+  expect(placeInLine({ ahead: 0, at_least: true, of: 'pool' })).toBe('Others may be before it for the next free worker of its pool.')
 })

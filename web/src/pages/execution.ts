@@ -1,7 +1,8 @@
 // What the page of an execution says and where it leads.
-import type { ChainLink, Execution } from '../api/types'
+import type { ChainLink, Execution, Explanation, Interval, Remains, WorkerRun, WorkerRuns } from '../api/types'
 import { stamp } from '../state/range'
 import { withQuery } from '../state/route'
+import { duration } from '../state/time'
 
 /** How often it was retried: a person may retry more often than the node does by itself. */
 export const retries = (e: Pick<Execution, 'retry_count' | 'max_retries' | 'idempotent'>): string =>
@@ -23,3 +24,29 @@ export function changedVersion(chain: readonly Pick<ChainLink, 'version'>[], i: 
   const [before, version] = [chain[i - 1]?.version, chain[i]?.version]
   return i > 0 && before !== version ? `${before || 'no version'} → ${version || 'no version'}` : ''
 }
+
+/** The runs of its worker, other than its own, that were within a time, oldest first. */
+export const neighbours = (runs: Pick<WorkerRuns, 'runs'>, id: string, within: Interval): WorkerRun[] =>
+  runs.runs.filter((r) => r.execution !== id && Date.parse(r.started_at) <= Date.parse(within.to) && (!r.finished_at || Date.parse(r.finished_at) >= Date.parse(within.from)))
+    .sort((a, b) => Date.parse(a.started_at) - Date.parse(b.started_at))
+
+/** What a node says of an execution that it does not have; undefined: it says nothing, as one of an older release. */
+export function remainsOf(details: unknown): Remains | undefined {
+  const found = typeof details === 'object' && details !== null && 'remains' in details ? details.remains : undefined
+  return typeof found === 'object' && found !== null && 'was_stored' in found ? found as Remains : undefined
+}
+
+/** What became of an execution that is not stored. */
+export function fate(r: Remains): string {
+  const kept = r.retention_seconds ? `This node keeps ended executions for ${duration(r.retention_seconds * 1000)}.` : 'This node deletes no ended executions.'
+  if (r.deleted_by_retention) return `It was deleted by retention. ${kept}`
+  return r.was_stored ? `It was stored, and is no more. ${kept}` : `Nothing of it is stored: there is no such execution, or it was deleted and left no trace. ${kept}`
+}
+
+const lines: Record<string, string> = {
+  pool: 'for the next free worker of its pool', worker: 'for the worker of its session', session: 'in its session', any_worker: 'for the first worker of its pool',
+}
+
+/** A place in line, in words. */
+export const placeInLine = (l: NonNullable<Explanation['line']>): string =>
+  l.ahead === 0 ? (l.at_least ? `Others may be before it ${lines[l.of] ?? l.of}.` : `It is the next one ${lines[l.of] ?? l.of}.`) : `${l.at_least ? 'At least ' : ''}${l.ahead.toLocaleString('en')} ${l.ahead === 1 ? 'is' : 'are'} before it ${lines[l.of] ?? l.of}.`

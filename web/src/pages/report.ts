@@ -1,6 +1,7 @@
 // One execution as Markdown, to paste into an issue or a chat.
 import type { Execution, Explanation, Timeline } from '../api/types'
 import { duration, ms } from '../state/time'
+import { said } from '../ui/parts'
 import { visible } from '../ui/text'
 
 const outputMax = 4000
@@ -16,6 +17,7 @@ export function report(e: Execution, why: Explanation | undefined, line: Timelin
     out.push('', '| waited for | how long | shown by |', '|---|---|---|')
     for (const w of line.wait) out.push(`| ${w.cause} | ${duration(ms(w.from, w.to))} | ${visible(w.evidence).replaceAll('|', '\\|')} |`)
   }
+  if (line?.left_out?.length) out.push('', ...line.left_out.map((l) => `- not in this report: ${visible(said(l))}`))
   for (const [name, text] of [['stderr', output?.stderr], ['stdout', output?.stdout]] as const) {
     if (text) out.push('', `${name}:`, '', ...visible(text.slice(-outputMax)).trimEnd().split('\n').map((l) => `    ${l}`))
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Timeline } from '../api/types'
-import { draw } from './lanes'
+import { draw, thin, timeAt, xAt } from './lanes'
 
 const at = (s: number) => new Date(Date.parse('2026-11-25T17:00:00Z') + s * 1000).toISOString()
 const empty: Timeline = {
@@ -67,4 +67,51 @@ describe('draw', () => {
 
   it('marks time from the beginning', () => expect(draw({ ...empty, wait: [] }, 0, 500).ticks.map((t) => t.text)).toEqual(
     ['0', '+30 s', '+1 min', '+1 min 30 s']))
+})
+
+describe('a part', () => {
+  const t: Timeline = { ...empty, wait: [{ from: at(0), to: at(50), cause: 'not_due', evidence: '' }], run: [{ from: at(50), to: at(100), attempt: 1, outcome: 'completed' }],
+    node: [{ from: at(10), of: 'n', what: 'late' }, { from: at(45), of: 'n', what: 'late' }] }
+  const part = { from: Date.parse(at(40)), to: Date.parse(at(60)) }
+  it('has what reaches into it, on one scale', () => {
+    const d = draw(t, 0, 1000, part)
+    expect(d.folds).toEqual([])
+    expect(d.lanes.map((l) => [l.name, ...l.items.map((i) => [i.x, i.w])])).toEqual([['wait', [0, 500]], ['run', [500, 500]], ['node', [250, 0]]])
+  })
+  it('has times of the day as marks', () => {
+    const marks = draw(t, 0, 500, part, (ms, fine) => `${new Date(ms).toISOString().slice(11, 19)}${fine}`).ticks
+    expect(marks[0]).toEqual({ x: 0, text: '17:00:40false' })
+    expect(marks.length).toBeGreaterThan(3)
+  })
+  it('finds a moment by its place, and back', () => {
+    const d = draw(t, 0, 1000, part)
+    expect(timeAt(d, 250)).toBe(Date.parse(at(45)))
+    expect(xAt(d, Date.parse(at(45)))).toBe(250)
+    expect(xAt(d, Date.parse(at(30)))).toBeUndefined()
+    const folded = draw({ ...t, wait: [{ from: at(0), to: at(90), cause: 'not_due', evidence: '' }], run: [{ from: at(90), to: at(100), attempt: 1 }] }, 0, 1000)
+    expect(folded.folds).toHaveLength(1)
+    for (const s of [5, 45, 95]) expect(timeAt(folded, xAt(folded, Date.parse(at(s)))!)).toBeCloseTo(Date.parse(at(s)), 0)
+  })
+})
+
+describe('what else is drawn', () => {
+  it('has what the code said by place, and other runs of its worker', () => {
+    const d = draw({ ...empty, run: [{ from: at(0), to: at(100), attempt: 1 }],
+      output: [{ at: Date.parse(at(10)), kind: 'stderr' }, { at: Date.parse(at(10.1)), kind: 'progress', fraction: 0.4 }, { at: Date.parse(at(60)), kind: 'stdout' }],
+      neighbours: [{ execution: 'y', action_ref: 'p.a', status: 'completed', attempt: 1, started_at: at(-5), finished_at: at(2) }] }, 0, 1000)
+    const [, output, beside] = d.lanes
+    expect(output!.items.map((i) => [i.detail, i.tone])).toEqual([['said here: 1× stderr, 1× progress, 40 %', 'warn'], ['said here: 1× stdout', 'off']])
+    expect([beside!.name, beside!.items[0]!.tone, beside!.items[0]!.href]).toEqual(['beside', 'faint', 'executions/y'])
+  })
+  it('has the times that are not loaded', () => expect(draw({ ...empty, missing: [{ from: at(0), to: at(50) }] }, 0, 1000).lanes.map((l) => l.name)).toEqual(['not loaded']))
+  it('draws many narrow parts as one', () => {
+    const items = Array.from({ length: 10 }, (_, i) => ({ x: i, w: 0.5, text: 't', detail: 'd', tone: i === 3 ? 'bad' : 'good' }))
+    const wide = { x: 20, w: 50, text: 'w', detail: 'w', tone: 'run' }
+    expect(thin([...items, wide])).toEqual([{ x: 0, w: 9.5, text: '10', detail: '10 short parts: zoom in to see each', tone: 'bad' }, wide])
+    expect(thin(items.slice(0, 3))).toEqual(items.slice(0, 3))
+  })
+  it('does not widen each of a great many', () => {
+    const wait = Array.from({ length: 2000 }, (_, i) => ({ from: at(i / 20), to: at((i + 1) / 20), cause: 'workers_busy', evidence: String(i) }))
+    expect(draw({ ...empty, wait }, 0, 1000).lanes[0]!.items).toHaveLength(1)
+  })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Log } from './log'
+import { Log, saidMax } from './log'
 
 const at = '2026-11-25T17:00:00Z'
 const b64 = (bytes: number[]) => btoa(String.fromCharCode(...bytes))
@@ -45,4 +45,14 @@ it('says where entries are missing', () => {
   log.add('stdout', 'b')
   expect(log.lines().map((l) => l.text)).toEqual(['a', '3 entries are missing here', 'b'])
   expect(log.dropped).toBe(5)
+})
+
+it('keeps when something was said, up to a bound', () => {
+  const log = new Log()
+  log.take({ kind: 'status', at, status: 'running' })
+  log.take({ kind: 'stderr', at, data: b64([0x61]) })
+  log.take({ kind: 'progress', at, fraction: 0.5 })
+  expect(log.said).toEqual([{ at: Date.parse(at), kind: 'stderr' }, { at: Date.parse(at), kind: 'progress', fraction: 0.5 }])
+  for (let i = 0; i < saidMax; i++) log.take({ kind: 'log', at, message: 'm' })
+  expect([log.said.length, log.saidCut]).toEqual([saidMax, true])
 })

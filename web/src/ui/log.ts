@@ -1,10 +1,17 @@
 // The lines that a run wrote, as they come, up to a bound: the oldest are dropped first.
 import type { Live } from '../api/types'
+import type { Said } from './lanes'
 
 export interface Line { kind: string; text: string; at?: string }
 
+/** Of how many entries it keeps when they came. */
+export const saidMax = 20_000
+
 export class Log {
   dropped = 0
+  /** When something was said, oldest first; not what. Cut: there was more. */
+  said: Said[] = []
+  saidCut = false
   private kept: Line[] = []
   private open: Record<string, Line | undefined> = {}
   private size = 0
@@ -17,12 +24,14 @@ export class Log {
   /** Says that entries are missing here. */
   lose(entries: number): void {
     this.dropped += entries
+    this.saidCut ||= entries > 0
     this.open = {}
     this.decoders = {}
     if (this.kept.length > 0) this.whole('notice', `${entries} entries are missing here`)
   }
 
   take(live: Live): void {
+    this.note(live)
     switch (live.kind) {
       case 'stdout': case 'stderr':
         this.add(live.kind, this.decode(live.kind, live.data ?? ''), live.at)
@@ -36,6 +45,12 @@ export class Log {
       case 'notice': case 'error':
         this.whole('notice', live.message ?? '', live.at)
     }
+  }
+
+  private note(live: Live): void {
+    if (!['stdout', 'stderr', 'chunk', 'log', 'progress'].includes(live.kind) || !live.at) return
+    if (this.said.length >= saidMax) this.saidCut = true
+    else this.said.push({ at: Date.parse(live.at), kind: live.kind, ...(live.kind === 'progress' ? { fraction: live.fraction ?? 0 } : {}) })
   }
 
   /** Adds text that may end within a line. */

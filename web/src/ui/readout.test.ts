@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest'
+import type { Drawn } from './lanes'
+import { readout } from './readout'
+
+const start = Date.parse('2026-11-25T17:00:00Z')
+const at = (s: number) => new Date(start + s * 1000).toISOString()
+const t: Drawn = {
+  execution: 'x', status: 'failed', whole: { from: at(0), to: at(100) }, window: { from: at(20), to: at(100) }, chain: [], gaps: [],
+  missing: [{ from: at(0), to: at(20) }],
+  wait: [{ from: at(20), to: at(30), cause: 'workers_busy', source: 'journal', evidence: 'pool python: workers busy' }, { from: at(30), to: at(50), cause: 'unknown', evidence: 'not kept' }],
+  attempts: [{ attempt: 2, worker: 'n/py/3', generation: 7, scheduled_at: at(50), started_at: at(60), ended_at: at(100), ended: 'failed' }],
+  run: [{ from: at(60), to: at(100), attempt: 2, outcome: 'failed' }],
+  worker: [{ from: at(50), to: at(100), of: 'n/py/3', what: 'degraded' }], node: [{ from: at(65), of: 'n', what: 'late' }],
+  session: [{ from: at(20), to: at(100), of: 'py/u', what: 'bound to n/py/3' }], servers: [{ from: at(70), to: at(80), of: 'broker', what: 'away', by: 'n' }],
+  output: [{ at: start + 62_000, kind: 'stderr' }, { at: start + 68_000, kind: 'progress', fraction: 0.48 }, { at: start + 90_000, kind: 'stderr' }],
+}
+const told = (s: number) => readout(t, start + s * 1000, start + 200_000)
+
+describe('readout', () => {
+  it('says what is not loaded', () => expect(told(5)).toEqual(['this time is not loaded']))
+  it('says what it waited for', () => expect(told(24)).toEqual(['waited 24 s: workers busy (pool python: workers busy)', 'session bound to n/py/3']))
+  it('does not guess', () => expect(told(40)[0]).toBe('waited 40 s (not kept)'))
+  it('says how long it ran, how far it was, and what was around it', () => expect(told(72)).toEqual([
+    'running 12 s, 48 %, 1 entry written', 'attempt 2 on n/py/3 g7', 'n/py/3 degraded', 'session bound to n/py/3', 'broker away, seen by n', 'node n: late 7.0 s before']))
+  it('has the end with the run', () => expect(told(100)[0]).toBe('running 40 s, 48 %, 2 entries written'))
+  it('names what its worker ran beside', () => expect(readout({ ...t, missing: [], neighbours: [
+    { execution: 'y', action_ref: 'p.other', status: 'completed', attempt: 1, started_at: at(20), finished_at: at(28) }] }, start + 25_000, start + 200_000)).toContain('its worker ran p.other'))
+  it('says that it runs while it does', () => expect(readout({ ...t, run: [{ from: at(60), to: at(100), attempt: 2 }], output: [] }, start + 100_000, start + 100_000)[0]).toBe('runs 40 s'))
+})
