@@ -97,6 +97,14 @@ func TestOtherLongListsDrawAWindow(t *testing.T) {
 	p.shows(".foot", "150 rows: all there are")
 	p.drawsAWindow()
 
+	require.NoError(t, servers.Execute(store, `INSERT INTO journal (incarnation, number, at, kind, subject, what) SELECT incarnation, 1000000 + i, now(), 'server', 'a-window', 'of a window ' || i
+		FROM generate_series(1, 150) AS i, (SELECT incarnation FROM node LIMIT 1) AS n`))
+	p.visit("/console/history?subject=a-window")
+	p.shows(".foot", "100 rows")
+	p.click("Load more")
+	p.shows(".foot", "150 rows: all there are")
+	p.drawsAWindow()
+
 	p.visit("/console/workers?pool=many.own")
 	p.shows(".foot", "200 rows: all there are")
 	p.drawsAWindow()
