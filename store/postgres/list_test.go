@@ -90,7 +90,7 @@ func TestAListLooksABoundedTime(t *testing.T) {
 // A walk of several parts finds each execution that matches once, in order, on pages that end within a part.
 func TestAListWalksInParts(t *testing.T) {
 	t.Parallel()
-	s := newBench(t).open(t, postgres.Config{})
+	s := newBench(t).open(t, postgres.Config{ListFor: time.Minute})
 	executions := make([]messages.Execution, 6*postgres.WalkMin)
 	var want []messages.ExecutionID
 	for i := range executions {
