@@ -72,7 +72,7 @@ func TestDueIsBounded(t *testing.T) {
 // TestListLooksBackABoundedWay checks that, if no index answers, a page ends after a stretch and its cursor continues.
 func TestListLooksBackABoundedWay(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlite.Config{WalkMax: 1000})
+	s := open(t, sqlite.Config{WalkMax: 1000, ListFor: time.Minute})
 	const all = 2100
 	sqlite.Grow(t, s, all)
 	first := noop(1)
