@@ -79,7 +79,7 @@ func TestOtherLongListsDrawAWindow(t *testing.T) {
 	p := open(t, n, "/console/dead-letters")
 	for rows := 100; rows < 950; rows += 100 {
 		p.shows(".foot", fmt.Sprintf("%d rows", rows))
-		p.click("Load more")
+		p.loadsMore()
 	}
 	p.shows(".foot", "950 rows: all there are")
 	p.drawsAWindow()
@@ -93,7 +93,7 @@ func TestOtherLongListsDrawAWindow(t *testing.T) {
 
 	p.visit("/console/sessions?q=of-a-window")
 	p.shows(".foot", "100 rows")
-	p.click("Load more")
+	p.loadsMore()
 	p.shows(".foot", "150 rows: all there are")
 	p.drawsAWindow()
 
@@ -101,7 +101,7 @@ func TestOtherLongListsDrawAWindow(t *testing.T) {
 		FROM generate_series(1, 150) AS i, (SELECT incarnation FROM node LIMIT 1) AS n`))
 	p.visit("/console/history?subject=a-window")
 	p.shows(".foot", "100 rows")
-	p.click("Load more")
+	p.loadsMore()
 	p.shows(".foot", "150 rows: all there are")
 	p.drawsAWindow()
 
@@ -113,6 +113,14 @@ func TestOtherLongListsDrawAWindow(t *testing.T) {
 		return p.value("[...document.querySelectorAll('tbody tr:not(.gap) a')].at(-1).innerText") == "n1/many.own/199"
 	})
 	p.looks("workers-many")
+}
+
+// loadsMore loads the next page once the button rests: rows that are drawn for the first time are measured, which moves it.
+func (p *page) loadsMore() {
+	p.t.Helper()
+	p.do(chromedp.ScrollIntoView(button("Load more"), chromedp.BySearch))
+	p.rests(button("Load more"))
+	p.click("Load more")
 }
 
 // drawsAWindow scrolls through a list: rows are on the screen wherever it is, and few are drawn.
