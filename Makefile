@@ -102,13 +102,13 @@ OWN := $(GO) run ./test/servers/own
 .PHONY: test-race
 test-race: need-test build
 	$(GO) build $(RACE) ./...
-	$(PYTHON) TROUPE_TEST_UNSKIPPED=1 $(OWN) $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m \
+	$(PYTHON) TROUPE_TEST_UNSKIPPED=1 $(OWN) $(GO) test $(RACE) $(LEAN) -json -p $(PACKAGES) -parallel $(PARALLEL) -timeout 25m \
 		$(LONGEST) $$($(GO) list ./... | grep -vE '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 # -count=1: what these tests build and start is no part of them for the cache of results.
 .PHONY: test-real
 test-real: need-test
-	$(PYTHON) $(OWN) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 15m \
+	$(PYTHON) $(OWN) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 25m \
 		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 .PHONY: fuzz

@@ -84,6 +84,7 @@ func TestTheTreeCordons(t *testing.T) {
 	place := "tree?actor=" + incarnation(t, n) + "%20troupe/pools/shell"
 	p := open(t, n, "/console/"+place)
 	p.shows(".panel", "The pool shell")
+	p.rests(`//aside//button[.="Cordon"]`)
 	p.do(chromedp.Click(`//aside//button[.="Cordon"]`, chromedp.BySearch))
 	p.shows("dialog[open]", "Cordon the pool shell?")
 	p.answers("Cordon it")
@@ -97,6 +98,7 @@ func TestTheTreeCordons(t *testing.T) {
 	require.NotContains(t, p.text(".cells"), "All are at rest")
 	p.visit("/console/" + place)
 	p.shows(".panel", "It is cordoned")
+	p.rests(`//aside//button[.="Uncordon"]`)
 	p.do(chromedp.Click(`//aside//button[.="Uncordon"]`, chromedp.BySearch))
 	p.shows(".notices", "Pool shell gets work again")
 	p.until("no sign of a cordon", func() bool { return !strings.Contains(p.text(".line.chosen"), "cordoned") })
