@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait of these tests. On an idle machine everything is much faster.
-const patience = 40 * time.Second
+const patience = time.Minute
 
 // node is one running troupe on an embedded store.
 type node struct {

@@ -38,7 +38,7 @@ func open(t *testing.T, n *node, path string, passes ...string) *page {
 	t.Helper()
 	tab, leave := chromedp.NewContext(browserOf(t))
 	t.Cleanup(leave)
-	ctx, stop := context.WithTimeout(tab, 4*patience)
+	ctx, stop := context.WithTimeout(tab, 6*patience)
 	t.Cleanup(stop)
 	p := &page{t: t, ctx: ctx, n: n, passes: passes}
 	chromedp.ListenTarget(tab, p.hear)
