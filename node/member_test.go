@@ -176,7 +176,7 @@ func (f *fleet) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 	}
 	claims := 0
 	for _, c := range changes {
-		if _, claim := c.(*store.Claim); claim {
+		if isClaim(c) {
 			claims++
 			if err := f.note("claim"); err != nil {
 				return nil, err
@@ -185,17 +185,37 @@ func (f *fleet) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 	}
 	if claims > 0 && f.fenced.Load() > 0 {
 		f.fenced.Add(-1)
-		results := make([]store.Result, len(changes))
-		for i := range results {
-			results[i] = store.Result{Verdict: store.Refused, Status: messages.Scheduled, Err: store.ErrFenced}
-		}
-		return results, nil
+		return f.applyUnclaimed(ctx, changes)
 	}
 	results, err := f.Store.Apply(ctx, changes)
 	if hold := f.hold.Load(); hold != nil && claims > 0 {
 		<-*hold
 	}
 	return results, err
+}
+
+func isClaim(c store.Change) bool {
+	_, claim := c.(*store.Claim)
+	return claim
+}
+
+// applyUnclaimed refuses the claims among the changes, as a store does whose lease ran out, and makes the others: a cancel may come with
+// them.
+func (f *fleet) applyUnclaimed(ctx context.Context, changes []store.Change) ([]store.Result, error) {
+	others := slices.DeleteFunc(slices.Clone(changes), isClaim)
+	made, err := f.Store.Apply(ctx, others)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]store.Result, len(changes))
+	for i, c := range changes {
+		if isClaim(c) {
+			results[i] = store.Result{Verdict: store.Refused, Status: messages.Scheduled, Err: store.ErrFenced}
+			continue
+		}
+		results[i], made = made[0], made[1:]
+	}
+	return results, nil
 }
 
 // A node's time among others, short enough for a test and long enough for a busy machine.
