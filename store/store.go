@@ -120,7 +120,7 @@ type Executions interface {
 	// Chain returns the execution's whole retry chain, oldest first, without parameters. Where Purge has deleted the first of a chain, its id
 	// still gives the others.
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
-	// Events returns the events of the execution, oldest first.
+	// Events returns the events of the execution, oldest first: EventsAll at most.
 	Events(ctx context.Context, id messages.ExecutionID) ([]Event, error)
 	// EventsBetween returns the events of an execution in a range of time, oldest first. It looks at no more than EventsWalk of them.
 	EventsBetween(ctx context.Context, q EventQuery) (EventPage, error)
@@ -277,10 +277,11 @@ type EventPage struct {
 	More   bool
 }
 
-// Bounds of EventsBetween: the events of a page, and those that it looks at, from the newest or the oldest one on.
+// Bounds of EventsBetween: the events of a page, and those that it looks at, from the newest or the oldest one on. And of Events.
 const (
 	EventsMax  = 2000
 	EventsWalk = 100_000
+	EventsAll  = 10_000
 )
 
 // Depth counts one pool's executions in one status.

@@ -87,10 +87,10 @@ func (s *executionRows) Chain(ctx context.Context, id messages.ExecutionID) ([]m
 
 const eventColumns = `v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker, v.by, v.incarnation, v.generation, v.run_at, v.scheduled_at, v.started_at`
 
-// Events returns the events of the execution, oldest first, 10,000 at most.
+// Events returns the events of the execution, oldest first, store.EventsAll at most.
 func (s *executionRows) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	return s.readEvents(ctx, id, "SELECT "+eventColumns+` FROM execution e
- LEFT JOIN execution_event v ON v.seq = e.seq WHERE e.id = $1 ORDER BY v.n LIMIT 10000`, uuidOf(id))
+ LEFT JOIN execution_event v ON v.seq = e.seq WHERE e.id = $1 ORDER BY v.n LIMIT $2`, uuidOf(id), int64(store.EventsAll))
 }
 
 // readEvents reads events of an execution. A row of it without an event says that it exists.

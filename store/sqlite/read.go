@@ -114,7 +114,7 @@ func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 
 const (
 	eventColumns = "at, attempt, kind, before, after, reason, worker, by, incarnation, generation, run_at, scheduled_at, started_at"
-	eventsSQL    = "SELECT " + eventColumns + " FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000"
+	eventsSQL    = "SELECT " + eventColumns + " FROM execution_event WHERE seq = ? ORDER BY n LIMIT ?"
 )
 
 // Events returns the events of the execution, oldest first, 10,000 at most.
@@ -125,7 +125,7 @@ func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Ev
 		if err != nil {
 			return err
 		}
-		out, err = readEvents(c, eventsSQL, seq)
+		out, err = readEvents(c, eventsSQL, seq, int64(store.EventsAll))
 		return err
 	})
 	return out, err
