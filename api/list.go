@@ -80,7 +80,7 @@ func filterOf(q query) (f store.Filter, err error) {
 		return f, err
 	}
 	if f.Text = q.text("q"); len(f.Text) > textMax {
-		return f, invalid("q may have %d bytes, and has %d", textMax, len(f.Text))
+		return f, invalid("the text to search for, q, may have %d bytes, and has %d", textMax, len(f.Text))
 	}
 	if f.From, err = q.moment("from"); err != nil {
 		return f, err
