@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 )
 
@@ -96,10 +97,10 @@ func (p grownPart) String() string {
 func (s grownSide) part(b *testing.B, f *full) grownPart {
 	b.Helper()
 	count := scaled(20_000)
-	loadClosed(b, s.node, count)
+	last := loadClosed(b, s.node, count)
 	before, began := f.usage(), time.Now()
 	openPool(b, s.node)
-	await(b, "idle", idle(s.node))
+	workedOff(b, s.node, last)
 	s.told()
 	took, after := time.Since(began), f.usage()
 	per := func(from, to time.Duration) time.Duration { return (to - from) * 10_000 / time.Duration(count) }
@@ -131,17 +132,20 @@ func reportGrown(b *testing.B, f *full, first, last []grownPart) {
 	}
 }
 
-// loadClosed closes the pool of core.noop and stores so many executions of it, in five calls.
-func loadClosed(b *testing.B, n *node.Node, count int) {
+// loadClosed closes the pool of core.noop and stores so many executions of it, in five calls. It returns the last one.
+func loadClosed(b *testing.B, n *node.Node, count int) (last messages.ExecutionID) {
 	b.Helper()
 	if err := n.Backend().CordonPool(context.Background(), "go", true, "bench"); err != nil {
 		b.Fatal(err)
 	}
 	for range 5 {
-		if _, err := n.Backend().Submit(context.Background(), requests("core.noop", count/5, "")); err != nil {
+		answers, err := n.Backend().Submit(context.Background(), requests("core.noop", count/5, ""))
+		if err != nil {
 			b.Fatal(err)
 		}
+		last = answers[len(answers)-1].Execution.ID
 	}
+	return last
 }
 
 func openPool(b *testing.B, n *node.Node) {

@@ -97,6 +97,18 @@ func idle(n *node.Node) func() bool {
 	}
 }
 
+// workedOff waits until the last of many executions has ended, and then until all have. They are worked off in their order, and to
+// look at one execution costs the same however many have ended. To look for any that waits passes over the index entries of all that
+// waited since the server's last vacuum.
+func workedOff(b *testing.B, n *node.Node, last messages.ExecutionID) {
+	b.Helper()
+	await(b, "worked off to the last one", func() bool {
+		e, err := n.Backend().Get(context.Background(), last)
+		return err == nil && e.Status.Terminal()
+	})
+	await(b, "idle", idle(n))
+}
+
 // waiting counts the executions that have not ended.
 func waiting(n *node.Node) int {
 	pools, err := n.Backend().Pools(context.Background(), "")

@@ -62,11 +62,11 @@ func (s grownSide) recorded(b *testing.B, f *full) recordedPart {
 	b.Helper()
 	count := scaled(20_000)
 	before, began := f.usage(), time.Now()
-	loadClosed(b, s.node, count)
+	last := loadClosed(b, s.node, count)
 	stored := time.Since(began)
 	began = time.Now()
 	openPool(b, s.node)
-	await(b, "idle", idle(s.node))
+	workedOff(b, s.node, last)
 	s.told()
 	took, after := time.Since(began), f.usage()
 	used := after.node - before.node + after.postgres - before.postgres + after.rabbitmq - before.rabbitmq
