@@ -95,6 +95,8 @@ const (
 	riverS = "Full/Start/River"
 	celery = "Full/Python/Celery"
 
+	keptAlive = "Connections/KeptAlive"
+
 	riverLite  = "SQLite/RiverBulk"
 	riverLiteC = "SQLite/RiverCallers"
 	riverLiteS = "SQLite/RiverStart"
@@ -140,6 +142,16 @@ var topics = []topic{
 			{name: "SQLite, over HTTP", bench: "SQLite/CallersHTTP", show: rates, peer: riverLiteC, goal: goal{ratio: 12},
 				missed: "River's callers are in its process. HTTP takes half of what the two cores can do: see the row in process ([lab/http.md](lab/http.md))."},
 			{name: "SQLite, in process", bench: "SQLite/Callers", show: rates, peer: riverLiteC},
+		},
+	},
+	{
+		title: "Ways to connect",
+		intro: "16 callers submit 20,000 executions of an action that does nothing, one by one, over HTTP to a node with the embedded store. Callers and " +
+			"node are one process, so the CPU time is that of both.",
+		rows: []row{
+			{name: "HTTP/1.1, 16 connections that are kept alive, as Troupe's clients do", bench: keptAlive, show: rates},
+			{name: "HTTP/1.1, a new connection for each call", bench: "Connections/New", show: rates, peer: keptAlive},
+			{name: "HTTP/2 in clear, one connection: a node does not offer it, so the benchmark serves the node's handler", bench: "Connections/HTTP2", show: rates, peer: keptAlive},
 		},
 	},
 	{
