@@ -67,7 +67,7 @@ var scopeTable = map[string]string{
 	"POST /api/v1/bulk/preview": "operate", "POST /api/v1/bulk": "operate", "GET /api/v1/operations": "read", "GET /api/v1/operations/{id}": "read",
 	"POST /api/v1/operations/{id}/stop": "operate",
 	"GET /api/v1/config":                "admin",
-	"GET /api/v1/me":                    "any", "POST /api/v1/marks": "submit", "GET /api/v1/series": "read", "GET /api/v1/ledger": "read", "GET /api/v1/findings": "read", "GET /api/v1/errors": "read", "GET /api/v1/workers/{node}/{pool}/{slot}/runs": "read", "GET /api/v1/pools/{pool}": "read", "GET /api/v1/facets": "read", "GET /api/v1/fleet": "read", "GET /api/v1/overview": "read", "GET /api/v1/stream": "read", "GET /debug/actors": "read", "GET /debug/actors/{id...}": "read", "GET /metrics": "read",
+	"GET /api/v1/me":                    "any", "POST /api/v1/marks": "submit", "GET /api/v1/series": "read", "GET /api/v1/ledger": "read", "GET /api/v1/findings": "read", "GET /api/v1/errors": "read", "GET /api/v1/differences": "read", "GET /api/v1/workers/{node}/{pool}/{slot}/runs": "read", "GET /api/v1/pools/{pool}": "read", "GET /api/v1/facets": "read", "GET /api/v1/fleet": "read", "GET /api/v1/overview": "read", "GET /api/v1/stream": "read", "GET /debug/actors": "read", "GET /debug/actors/{id...}": "read", "GET /metrics": "read",
 }
 
 func TestScopeTable(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/bulk"
+	"github.com/troupe-run/troupe/rules/differences"
 	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/keyframe"
@@ -68,6 +69,9 @@ type Backend interface {
 	Ledger(ctx context.Context, from, to time.Time) (*rollup.Ledger, error)
 	// Series returns how many executions were submitted and ended over time, and how long they waited and ran.
 	Series(ctx context.Context, q rollup.Query) (*rollup.Series, error)
+
+	// Differences says what is different in a time from the same length before it.
+	Differences(ctx context.Context, from, to time.Time) (*differences.Differences, error)
 
 	// Findings returns what is wrong now, by the rules of the alerts. It asks nobody.
 	Findings() Findings

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/differences"
 	"github.com/troupe-run/troupe/rules/facets"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/keyframe"
@@ -276,6 +277,12 @@ func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, err
 	s := rollup.NewSeries(q)
 	s.Add(&rollup.Row{Minute: q.From.Truncate(time.Minute).Add(time.Minute), Key: rollup.Key{Pool: "go", Status: messages.Completed}, N: 3})
 	return s.Done(), b.err
+}
+
+func (b *backend) Differences(_ context.Context, from, to time.Time) (*differences.Differences, error) {
+	d := differences.New(rollup.Compare(from, to, to, time.Time{}))
+	d.Row(&rollup.Row{Minute: d.From, Key: rollup.Key{Pool: "go", Action: "core.fail", Status: messages.Failed, Code: "boom"}, N: 3})
+	return d.Done(), b.err
 }
 
 func (b *backend) Findings() Findings { return b.found }

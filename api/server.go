@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/differences"
 	"github.com/troupe-run/troupe/rules/keyframe"
 )
 
@@ -55,6 +56,7 @@ type server struct {
 	walks                                    *walks[ErrorGroups]
 	counted                                  *walks[Facets]
 	past                                     *walks[*keyframe.Fleet]
+	compared                                 *walks[*differences.Differences]
 }
 
 // New makes the handler of the whole API.
@@ -64,7 +66,7 @@ func New(cfg Config) http.Handler {
 		Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
 		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
-		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](), past: newWalks[*keyframe.Fleet](),
+		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](), past: newWalks[*keyframe.Fleet](), compared: newWalks[*differences.Differences](),
 	}
 	table := routes()
 	s.document = sync.OnceValue(func() []byte { return document(table, cfg.Version, cfg.BasePath) })

@@ -54,18 +54,7 @@ func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Le
 // sums adds up what the nodes counted in a time, by how it ended. Cut is where it has met its bound; zero: it has read all.
 func (q *executions) sums(ctx context.Context, from, to, now time.Time) (sums rollup.Sums, cut time.Time, err error) {
 	sums = rollup.Sums{}
-	hour := from.Truncate(time.Hour)
-	if hour.Before(from) {
-		hour = hour.Add(time.Hour)
-	}
-	if hour.After(to) {
-		hour = to
-	}
-	n, cut, err := q.readRows(ctx, store.RollupQuery{From: from, To: hour, Bare: true}, ledgerRows, sums.Add)
-	if err == nil && cut.IsZero() && hour.Before(to) {
-		kept := rollup.Kept{Minutes: keptFrom(now, q.cfg.Counted), Hours: keptFrom(now, q.cfg.Hours)}
-		cut, err = q.readHours(ctx, store.RollupQuery{From: hour, To: to, Bare: true}, kept, max(1, ledgerRows-n), sums.Add)
-	}
+	cut, err = q.readSpan(ctx, store.RollupQuery{From: from, To: to, Bare: true}, now, ledgerRows, sums.Add)
 	return sums, cut, err
 }
 

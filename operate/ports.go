@@ -23,9 +23,10 @@ import (
 type Config struct {
 	Name        string        // of this node
 	Retains     time.Duration // how long ended executions are kept; 0: for ever
-	Recorded    time.Duration // how long keyframes are kept; 0: for ever
+	Recorded    time.Duration // how long keyframes and the journal are kept; 0: for ever
 	Counted     time.Duration // how long counts by minute are kept; 0: for ever
 	Hours       time.Duration // how long counts by the hour are kept; 0: for ever
+	Transitions time.Duration // how long workers' transitions are kept; 0: for ever
 	Incarnation messages.Incarnation
 	Logger      hclog.Logger
 

@@ -97,6 +97,26 @@ func (q *executions) readHours(ctx context.Context, rows store.RollupQuery, kept
 	return cut, nil
 }
 
+// readSpan gives the counts of a time from a whole minute on: by the minute up to its first whole hour, and from there as readHours does, up to
+// about so many of each. Cut is where it has met a bound; zero: it has read all.
+func (q *executions) readSpan(ctx context.Context, rows store.RollupQuery, now time.Time, room int, each func(*rollup.Row)) (cut time.Time, err error) {
+	to, hour := rows.To, rows.From.Truncate(time.Hour)
+	if hour.Before(rows.From) {
+		hour = hour.Add(time.Hour)
+	}
+	if hour.After(to) {
+		hour = to
+	}
+	rows.To = hour
+	n, cut, err := q.readRows(ctx, rows, room, each)
+	if err != nil || !cut.IsZero() || !hour.Before(to) {
+		return cut, err
+	}
+	rows.From, rows.To = hour, to
+	kept := rollup.Kept{Minutes: keptFrom(now, q.cfg.Counted), Hours: keptFrom(now, q.cfg.Hours)}
+	return q.readHours(ctx, rows, kept, max(1, room-n), each)
+}
+
 // Digest returns what the counts of the last two hours say at first sight.
 func (q *executions) Digest(ctx context.Context) (*rollup.Digest, error) {
 	if shut := q.cfg.Self.Gate(); shut != nil {

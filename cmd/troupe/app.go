@@ -149,7 +149,7 @@ func (a *app) verbs() []verbGroup {
 			many{a}.command(), many{a}.operations(), many{a}.operation(),
 		}},
 		{"see", "See:", []*cobra.Command{
-			all.workers(), all.pools(), all.pool(), all.nodes(), sessions{a}.command(), all.actions(), tree.command(), cells{a}.command(), top{a}.command(), overview{a}.command(), findings{a}.command(), series{a}.command(), ledger{a}.command(), history{a}.command(), mark{a}.command(), deadLetters{a}.command(), webhookCalls{a}.command(), whoami{a}.command(),
+			all.workers(), all.pools(), all.pool(), all.nodes(), sessions{a}.command(), all.actions(), tree.command(), cells{a}.command(), top{a}.command(), overview{a}.command(), findings{a}.command(), series{a}.command(), ledger{a}.command(), history{a}.command(), different{a}.command(), mark{a}.command(), deadLetters{a}.command(), webhookCalls{a}.command(), whoami{a}.command(),
 		}},
 		{"steer", "Steer:", []*cobra.Command{
 			all.worker(), all.cordon(true), all.cordon(false), all.drain(), reloading{a}.command(), chaos.command(),

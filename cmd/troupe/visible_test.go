@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/differences"
 	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
 )
@@ -83,6 +84,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 		"GET " + one + "/timeline": hostileAnswer[timeline.Timeline](t), "GET /api/v1/journal": hostileAnswer[api.JournalList](t),
 		"GET /api/v1/findings": hostileAnswer[api.Findings](t), "GET /api/v1/overview": hostileAnswer[api.Overview](t), "GET /api/v1/errors": hostileAnswer[api.ErrorGroups](t),
 		"GET " + one + "/why": hostileAnswer[view.Explanation](t), "GET " + one + "/output": hostileAnswer[api.OutputView](t),
+		"GET /api/v1/differences":        hostileAnswer[differences.Differences](t),
 		"GET /api/v1/facets":             hostileAnswer[api.Facets](t),
 		"GET /api/v1/executions":         hostileAnswer[api.ExecutionList](t),
 		"GET /api/v1/workers":            hostileAnswer[api.WorkerList](t),
@@ -103,7 +105,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 		"POST /api/v1/executions":        "!201" + ended,
 	})
 	for _, args := range [][]string{
-		{"get", id1}, {"get", id1, "--events"}, {"get", id1, "--chain"}, {"why", id1}, {"timeline", id1}, {"history"}, {"findings"}, {"overview"}, {"errors"}, {"facets"}, {"fleet"}, {"logs", id1}, {"list"}, {"wait", id1},
+		{"get", id1}, {"get", id1, "--events"}, {"get", id1, "--chain"}, {"why", id1}, {"timeline", id1}, {"history"}, {"findings"}, {"overview"}, {"errors"}, {"differences"}, {"facets"}, {"fleet"}, {"logs", id1}, {"list"}, {"wait", id1},
 		{"workers"}, {"worker", "get", "a/b/0"}, {"worker", "runs", "a/b/0"}, {"pools"}, {"pool", "p"}, {"nodes"}, {"sessions"}, {"actions"}, {"tree"}, {"tree", "troupe"},
 		{"dead-letters"}, {"dead-letters", "get", "7"}, {"reload"}, {"cancel", id1}, {"submit", "core.echo", "--wait"},
 		{"get", id1, "-o", "json"}, {"workers", "-o", "json"}, {"logs", id1, "-o", "json"}, {"tree", "-o", "json"},

@@ -29,6 +29,9 @@ const conditions = 32
 // tellAgain is how often a condition that lasts is told again, so that retention does not delete all that is known of it.
 const tellAgain = time.Hour
 
+// ConditionLasts is how long the condition of an entry holds at most where no later one follows: by then it is told again.
+const ConditionLasts = tellAgain + time.Minute
+
 // Condition follows the condition of one pool. The zero value knows nothing.
 type Condition struct {
 	now   roster.Reason

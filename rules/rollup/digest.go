@@ -56,47 +56,15 @@ type Digest struct {
 	Slower   []Slower  `json:"slower" doc:"actions whose run time has at least doubled since the hour before, at most 5"`
 	Partial  bool      `json:"partial,omitempty" doc:"there was more than is read for one answer, and older minutes are missing"`
 
-	pools    map[string]*tally
-	all      tally
+	pools    map[string]*Tally
+	all      Tally
 	failures map[failureKey]*Failure
-	actions  map[string]*[2]tally // of the last hour, and of the hour before
+	actions  map[string]*[2]Tally // of the last hour, and of the hour before
 }
 
 type failureKey struct {
 	action string
 	code   messages.Code
-}
-
-// tally adds up rows.
-type tally struct {
-	submitted, ended, failed int64
-	wait, run                Histogram
-}
-
-func (t *tally) add(r *Row) {
-	if r.Status == Submitted {
-		t.submitted += r.N
-		return
-	}
-	t.ended += r.N
-	if unsuccessful(r.Status) {
-		t.failed += r.N
-	}
-	t.wait.Merge(&r.Wait)
-	t.run.Merge(&r.Run)
-}
-
-func (t *tally) rates(span time.Duration) Rates {
-	second := span.Seconds()
-	return Rates{
-		Submitted: float64(t.submitted) / second, Ended: float64(t.ended) / second, Failed: float64(t.failed) / second,
-		WaitP95: ms(&t.wait, 0.95), RunP95: ms(&t.run, 0.95),
-	}
-}
-
-// unsuccessful reports whether an outcome is one that somebody did not want.
-func unsuccessful(s messages.Status) bool {
-	return s == messages.Failed || s == messages.TimedOut || s == messages.Abandoned
 }
 
 // NewDigest makes a digest without counts. Until is up to when the counts are known.
@@ -105,7 +73,7 @@ func NewDigest(until time.Time) *Digest {
 	outcomes := NewSeries(Query{From: to.Add(time.Minute - DigestSpan), To: to.Add(time.Minute), By: ByStatus, Metric: MetricEnded, Points: DigestPoints})
 	outcomes.Until = until
 	return &Digest{
-		From: to.Add(-RatesSpan), To: to, Outcomes: outcomes, pools: map[string]*tally{}, failures: map[failureKey]*Failure{}, actions: map[string]*[2]tally{},
+		From: to.Add(-RatesSpan), To: to, Outcomes: outcomes, pools: map[string]*Tally{}, failures: map[failureKey]*Failure{}, actions: map[string]*[2]Tally{},
 	}
 }
 
@@ -124,9 +92,9 @@ func (d *Digest) Add(r *Row) {
 	}
 	last := age < DigestSpan
 	if age > 0 && age <= RatesSpan {
-		d.all.add(r)
+		d.all.Add(r)
 		if of := entry(d.pools, r.Pool); of != nil {
-			of.add(r)
+			of.Add(r)
 		}
 	}
 	if r.Status == Submitted {
@@ -136,9 +104,9 @@ func (d *Digest) Add(r *Row) {
 		d.Outcomes.Add(r)
 	}
 	if of := entry(d.actions, r.Action); of != nil && r.Action != Other {
-		of[index(last)].add(r)
+		of[index(last)].Add(r)
 	}
-	if unsuccessful(r.Status) {
+	if Unsuccessful(r.Status) {
 		d.fail(r, last)
 	}
 }
@@ -180,14 +148,14 @@ func (d *Digest) fail(r *Row, last bool) {
 // Pool are the rates of a pool.
 func (d *Digest) Pool(name string) Rates {
 	if t := d.pools[name]; t != nil {
-		return t.rates(RatesSpan)
+		return t.Rates(RatesSpan)
 	}
 	return Rates{}
 }
 
 // Done computes what the rows come to.
 func (d *Digest) Done() *Digest {
-	d.Rates = d.all.rates(RatesSpan)
+	d.Rates = d.all.Rates(RatesSpan)
 	d.Outcomes.Done()
 	d.Failures, d.Slower = []Failure{}, []Slower{}
 	for _, f := range d.failures {
@@ -199,8 +167,8 @@ func (d *Digest) Done() *Digest {
 		return cmp.Or(cmp.Compare(min(a.Before, 1), min(b.Before, 1)), b.Last.Compare(a.Last), cmp.Compare(b.N, a.N), cmp.Compare(a.Action, b.Action), cmp.Compare(a.Code, b.Code))
 	})
 	for action, of := range d.actions {
-		s := Slower{Action: action, N: of[0].ended, P95: ms(&of[0].run, 0.95), Before: ms(&of[1].run, 0.95)}
-		if of[0].ended >= slowerLeast && of[1].ended >= slowerLeast && s.P95 >= slowerFactor*s.Before && s.Before > 0 {
+		s := Slower{Action: action, N: of[0].Ended, P95: of[0].RunP95(), Before: of[1].RunP95()}
+		if of[0].Ended >= slowerLeast && of[1].Ended >= slowerLeast && s.P95 >= slowerFactor*s.Before && s.Before > 0 {
 			d.Slower = append(d.Slower, s)
 		}
 	}

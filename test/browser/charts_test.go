@@ -168,3 +168,29 @@ func TestTheListIsCounted(t *testing.T) {
 	p.shows(".card", "core.echo")
 	p.looks("worker-runs")
 }
+
+// The history says what is different in the chosen time from the same time before it, each figure with the list behind it.
+func TestTheHistorySaysWhatIsDifferent(t *testing.T) {
+	n := worked(t)
+	p := open(t, n, "/console/history?from=-1h")
+	p.until("what failed", func() bool { return strings.Contains(p.text(".different tbody"), "core.fail failed with bad") })
+	p.shows(".different", "Last 1 h against the same time before")
+	p.shows(".different", "nothing is recorded of the time before")
+	require.Contains(t, p.text(".different tbody tr:first-child"), "core.fail failed with bad", "the weightiest first")
+	p.until("the node's start and the mark", func() bool {
+		return strings.Contains(p.text(".different tbody"), "node n1: joined") && strings.Contains(p.text(".different tbody"), "mark deploy <b>1.4.2</b>")
+	})
+	p.looks("history-different")
+	p.do(chromedp.Evaluate(`navigator.clipboard.writeText = async (text) => { window.copied = text }`, nil),
+		chromedp.Click(`//section[contains(@class, 'different')]//button[.='Copy as…']`, chromedp.BySearch),
+		chromedp.Click(`//section[contains(@class, 'different')]//button[.='troupe command']`, chromedp.BySearch))
+	p.until("a command", func() bool { return strings.HasPrefix(p.value("window.copied"), "troupe differences --since 20") })
+	p.do(chromedp.Click(`//section[contains(@class, 'different')]//tr[contains(., 'core.fail failed')]//a`, chromedp.BySearch))
+	p.shows("h1", "Errors")
+	p.shows("tbody", "bad")
+	require.Contains(t, p.value("location.search"), "error=bad")
+
+	p.visit("/console/history?from=2020-01-31T08:00:00Z&to=2020-01-31T09:00:00Z")
+	p.shows(".different", "Nothing that matters")
+	p.looks("history-nothing-different")
+}

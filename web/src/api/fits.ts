@@ -42,6 +42,7 @@ export type Checked = Every<[
   Fits<read.DeadLetterList, Answer<'DeadLetterList'>>,
   Fits<read.ActionList, Answer<'ActionList'>>,
   Fits<read.JournalList, Answer<'JournalList'>>,
+  Fits<read.Differences, Answer<'Differences'>>,
   Fits<read.Ledger, Answer<'Ledger'>>,
   Fits<read.Findings, Answer<'Findings'>>,
   Fits<read.Series, Answer<'Series'>>,

@@ -416,6 +416,22 @@ export interface JournalEntry {
 }
 export interface JournalList { entries: JournalEntry[]; next_cursor?: string }
 
+/** One figure of one thing in a range and in the range before. */
+export interface Difference {
+  of: string
+  subject: string
+  code?: string
+  what: string
+  unit: 'n' | 'share' | 'ms' | 's'
+  value: number
+  before: number
+  weight: number
+  text: string
+  link: string
+  link_before: string
+}
+export interface Differences { from: string; to: string; before: string; until: string; differences: Difference[]; left?: number; notes?: string[] }
+
 export interface StatusCount { status: Status; n: number }
 export interface Ledger {
   from: string

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { chipsOf } from './filters'
-import { fieldOf, fieldTime, lasting, lengthOf, nameOf, spanOf, timed, timedChips, timedPath, timeKeys } from './range'
+import { askedSpan, fieldOf, fieldTime, lasting, lengthOf, nameOf, spanOf, timed, timedChips, timedPath, timeKeys } from './range'
 
 const now = Date.parse('2030-01-31T08:00:00Z')
 const q = (text: string) => new URLSearchParams(text)
@@ -29,6 +29,13 @@ describe('a range', () => {
   it('names what it does not take', () => {
     expect(chipsOf(q('from=yesterday&to=-1h'), timeKeys).map((c) => c.wrong)).toEqual(['want a time, as 2030-01-31T08:00:00Z, or an age, as -6h', 'want a time, as 2030-01-31T08:00:00Z'])
     expect(chipsOf(q('from=-6h&to=2030-01-31T08:00:00Z'), timeKeys).every((c) => !c.wrong)).toBe(true)
+  })
+  it('is asked for as an age while it ends now', () => {
+    expect(askedSpan(q(''), '-1h')).toEqual({ from: '-1h' })
+    expect(askedSpan(q('from=-6h'), '-1h')).toEqual({ from: '-6h' })
+    expect(askedSpan(q('from=yesterday'), '-1h')).toEqual({ from: '-1h' })
+    expect(askedSpan(q('from=2030-01-31T03:00:00Z'), '-1h')).toEqual({ from: '2030-01-31T03:00:00Z' })
+    expect(askedSpan(q('from=-6h&to=2030-01-31T08:00:00Z'), '-1h')).toEqual({ from: '2030-01-31T02:00:00Z', to: '2030-01-31T08:00:00Z' })
   })
   it('is asked for by times', () => {
     expect(timed(q('a=1&from=-1h'), now).toString()).toBe('a=1&from=2030-01-31T07%3A00%3A00Z')

@@ -46,6 +46,14 @@ export function spanOf(query: URLSearchParams, now: number, otherwise?: string):
   return live ? undefined : { from: end - units.h!, to: end, live }
 }
 
+/** The range of a query as the API is asked for it: an age stays one as long as the range ends now. */
+export function askedSpan(query: URLSearchParams, otherwise: string): { from: string; to?: string } {
+  const from = query.get('from') ?? ''
+  const { from: since, to: until, live } = spanOf(query, 0, otherwise)!
+  if (!live) return { from: stamp(since), to: stamp(until) }
+  return { from: isMoment(from) || lengthOf(from) ? from : otherwise }
+}
+
 /** The same query with times in the place of an age. */
 export function timed(query: URLSearchParams, now: number): URLSearchParams {
   const next = new URLSearchParams(query)
