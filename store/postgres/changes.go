@@ -169,7 +169,8 @@ var (
 // statement. The live nodes are read once for all rows.
 type claimForm struct {
 	lean, joined, bound string
-	handed              bool // of executions that were handed over directly
+	leanAt              string // lean where the places of all rows are known
+	handed              bool   // of executions that were handed over directly
 }
 
 // claimFrom makes the statements of a form. They set the given columns beside those of every claim, for the rows that match. The
@@ -177,15 +178,21 @@ type claimForm struct {
 func claimFrom(set, types, names, match string) claimForm {
 	const typesOfAll, namesOfAll = `$1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[]`, `n, id, attempt, inc, slot, generation, pool`
 	next := 8 + strings.Count(types, "$")
-	own := fmt.Sprintf(", $%d::interval[], $%d::bigint[]) AS i (%s, timeout, seq)", next, next+1, namesOfAll+names)
+	own := func(more, name string) string {
+		return fmt.Sprintf(", $%d::interval[], $%d::bigint[]%s) AS i (%s, timeout, seq%s)", next, next+1, more, namesOfAll+names, name)
+	}
 	update := `UPDATE execution e SET ` + set + `queue_by = NULL, status = {running}, last_change = {claim}, generation = i.generation, take_backs = 0,
  started_at = now(), run_deadline = CASE WHEN `
-	from, where := ` END FROM unnest(`+typesOfAll+types, ` WHERE e.id = i.id AND e.pool = i.pool AND i.inc = ANY (`+liveNodes+`) AND `+match
-	joined := update + `r.timeout > '0' THEN now() + r.timeout` + from + `) AS i (` + namesOfAll + names + `), request r` + where + ` AND r.seq = e.seq`
-	claimed := ` RETURNING i.n, now(), ` + recordColumns + `, r.parameters`
+	from, where := ` END FROM unnest(`+typesOfAll+types, ` AND e.pool = i.pool AND i.inc = ANY (`+liveNodes+`) AND `+match
+	joined := update + `r.timeout > '0' THEN now() + r.timeout` + from + `) AS i (` + namesOfAll + names + `), request r` + sameID + where + ` AND r.seq = e.seq`
+	claimed := ` RETURNING i.n, now(), ` + recordColumns + `, r.parameters, e.ctid`
+	lean := func(rows, find string) string {
+		return store.Statement(update + `i.timeout > '0' THEN now() + i.timeout` + from + rows + find + where + ` AND e.seq = i.seq AND e.session IS NULL
+ RETURNING i.n, now(), e.attempt, e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline, e.ctid`)
+	}
 	return claimForm{
-		lean: store.Statement(update + `i.timeout > '0' THEN now() + i.timeout` + from + own + where + ` AND e.seq = i.seq AND e.session IS NULL
- RETURNING i.n, now(), e.attempt, e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`),
+		lean:   lean(own("", ""), sameID),
+		leanAt: lean(own(fmt.Sprintf(", $%d::tid[]", next+2), ", at"), samePlace),
 		joined: store.Statement(joined + ` AND e.session IS NULL` + claimed),
 		bound:  store.Statement(joined + claimBound + claimed),
 		handed: types != "",
@@ -237,7 +244,7 @@ func (s *statements) queueClaims(batch *pgx.Batch, c *changes, part []int, form 
 			r.Parameters = sc.bytes()
 			it := c.applied(n, at, r.Status, r.Attempt)
 			it.out.Execution = &r.Execution
-			s.rememberClaimed(r.Execution)
+			s.rememberClaimed(r.Execution, sc.tid())
 			if r.Session != "" {
 				s.known.add(r.ID, sessionKey{r.Pool, r.Session})
 			}

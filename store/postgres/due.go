@@ -24,7 +24,7 @@ const (
  WHERE e.pool = $1 AND e.rank <= 9 AND (e.rank, e.seq) > ($2::smallint, $3::bigint) ORDER BY e.rank, e.seq LIMIT $4`
 	plainSQL = candidateColumns + plainRows
 	// wideSQL also reads the columns that claims need.
-	wideSQL  = "SELECT " + recordColumns + ", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $5 THEN r.parameters END FROM " + plainRows
+	wideSQL  = "SELECT " + recordColumns + ", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $5 THEN r.parameters END, e.ctid FROM " + plainRows
 	headsOf  = "SELECT head, head_priority, head_seq FROM lane WHERE pool = $1 AND head IS NOT NULL "
 	headsSQL = candidateColumns + "(" + headsOf + "ORDER BY head_priority DESC, head_seq LIMIT $2" + headsRows
 	// headsRows reads the heads' executions, except those that were placed after the lane was read.
@@ -49,7 +49,7 @@ const (
 
 // The same queries, each rank from its floor: $3 to $12.
 var plainFloorSQL, wideFloorSQL = fromFloors(candidateColumns, "$2"),
-	fromFloors("SELECT "+recordColumns+", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $13 THEN r.parameters END FROM ", "$2")
+	fromFloors("SELECT "+recordColumns+", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $13 THEN r.parameters END, e.ctid FROM ", "$2")
 
 var headsFloorSQL = headsFromFloors("$2")
 
@@ -240,8 +240,9 @@ func (s *dueRows) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) 
 		scanRecord(sc, &r)
 		short := sc.integer() <= shortParameters
 		r.Parameters = sc.bytes()
+		at := sc.tid()
 		if short {
-			s.rememberWaiting(r.Execution)
+			s.rememberWaiting(r.Execution, at)
 		}
 		out = append(out, messages.Candidate{Seq: r.Seq, ID: r.ID, Attempt: r.Attempt, Action: r.Action, Version: r.Version, Priority: r.Priority,
 			Session: r.Session, Affinity: r.Affinity, Avoid: r.avoid, WaitForWorker: r.WaitForWorker, Idempotent: r.Idempotent,

@@ -141,3 +141,61 @@ func TestClaimsOfOneExecutionInOneGroupAreOneEvent(t *testing.T) {
 	}
 	require.Equal(t, 1, claims, "events %v", events)
 }
+
+// A claim and an outcome find the row by its place where that is known, and by the id where another change has moved it meanwhile.
+func TestAMovedRowIsFoundByItsID(t *testing.T) {
+	t.Parallel()
+	for _, moved := range []bool{false, true} {
+		d := newBench(t)
+		s := d.open(t, postgres.Config{})
+		c := &claimer{s, t, joined(t, s)}
+		_, err := s.Beat(t.Context(), c.key.Incarnation, time.Hour) // it is the only node, so it remembers what it reads
+		require.NoError(t, err)
+		move := func() {
+			if moved {
+				_, err := d.connect(t, s.Schema()).Exec(t.Context(), "UPDATE execution SET take_backs = take_backs")
+				require.NoError(t, err)
+			}
+		}
+		es := noop(2)
+		_, err = s.Submit(t.Context(), es)
+		require.NoError(t, err)
+		page, err := s.Due(t.Context(), store.DueQuery{Pool: "go", Limit: 2})
+		require.NoError(t, err)
+		require.Len(t, page.Candidates, 2)
+		move()
+		var claims, ends []store.Change
+		for _, e := range es {
+			claims = append(claims, &store.Claim{ID: e.ID, Attempt: 1, Worker: c.key, WorkerID: "n/go/0", Generation: 1, PlacedBy: c.key.Incarnation})
+			ends = append(ends, &store.Finish{ID: e.ID, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed}})
+		}
+		results, err := s.Apply(t.Context(), claims)
+		require.NoError(t, err)
+		for _, r := range results {
+			require.Equal(t, store.Applied, r.Verdict, "moved %v: %+v", moved, r)
+		}
+		move()
+		results, err = s.Apply(t.Context(), ends)
+		require.NoError(t, err)
+		for i, r := range results {
+			require.Equal(t, store.Applied, r.Verdict, "moved %v: %+v", moved, r)
+			kept, err := s.Get(t.Context(), es[i].ID)
+			require.NoError(t, err)
+			require.Equal(t, messages.Completed, kept.Status)
+		}
+		plans, err := s.Plans(t.Context())
+		require.NoError(t, err)
+		byPlace := 0
+		for statement, plan := range plans {
+			if strings.Contains(statement, "e.ctid = i.at") {
+				require.Contains(t, plan, "Tid Scan", statement)
+				byPlace++
+			}
+		}
+		want := 2 // the claim's and the outcome's
+		if moved {
+			want = 1 // a row that was found by its id has no place that is known
+		}
+		require.Equal(t, want, byPlace)
+	}
+}

@@ -106,6 +106,18 @@ func (s *scanner) id(into *[16]byte) {
 	}
 }
 
+// tid reads where a row lies in its table.
+func (s *scanner) tid() pgtype.TID {
+	b := s.raw()
+	if len(b) != 6 {
+		if len(b) != 0 {
+			s.err = fmt.Errorf("column %d: the place of a row of %d bytes", s.n, len(b))
+		}
+		return pgtype.TID{}
+	}
+	return pgtype.TID{BlockNumber: binary.BigEndian.Uint32(b), OffsetNumber: binary.BigEndian.Uint16(b[4:]), Valid: true}
+}
+
 // labels reads a jsonb object, which arrives as text.
 func (s *scanner) labels() map[string]string {
 	b := s.raw()

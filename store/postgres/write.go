@@ -230,6 +230,6 @@ func (s *statements) recordWritten(w *write) {
 	case n.Session != "":
 		s.known.add(n.ID, sessionKey{n.Pool, n.Session})
 	case n.Status == messages.Running:
-		s.rememberClaimed(n.Execution)
+		s.rememberClaimed(n.Execution, pgtype.TID{})
 	}
 }
