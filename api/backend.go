@@ -76,8 +76,9 @@ type Backend interface {
 	// Findings returns what is wrong now, by the rules of the alerts. It asks nobody.
 	Findings() Findings
 
-	// Overview returns what a first view shows, without what depends on the caller. It is up to a second old.
-	Overview(ctx context.Context) Overview
+	// Overview returns what a first view shows, without what depends on the caller. It is up to a second old. Its counts are of a range; one
+	// without an end is the last hour.
+	Overview(ctx context.Context, from, to time.Time) Overview
 
 	// Failures groups what failed in a time. It looks at a bounded number of executions, and the page says how far it came.
 	Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error)

@@ -50,8 +50,9 @@ type backend struct {
 	unreached []view.Unreached
 	found     Findings
 	view      Overview
-	more      store.More // of Failures
-	acts      []string   // what was done by whom
+	asked     [2]time.Time // the range of an overview
+	more      store.More   // of Failures
+	acts      []string     // what was done by whom
 	bulk      Bulk
 	remains   *view.Remains
 }
@@ -287,7 +288,10 @@ func (b *backend) Differences(_ context.Context, from, to time.Time) (*differenc
 
 func (b *backend) Findings() Findings { return b.found }
 
-func (b *backend) Overview(context.Context) Overview { return b.view }
+func (b *backend) Overview(_ context.Context, from, to time.Time) Overview {
+	b.asked = [2]time.Time{from, to}
+	return b.view
+}
 
 // Failures groups one page.
 func (b *backend) Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error) {

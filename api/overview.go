@@ -18,7 +18,7 @@ type Overview struct {
 	Totals    Totals           `json:"totals"`
 	Pools     []PoolOverview   `json:"pools"`
 	Nodes     []view.Node      `json:"nodes" doc:"those that live, and those that were lost within the last hour"`
-	Counts    *rollup.Digest   `json:"counts,omitempty" doc:"what was counted by minute; up to ten seconds old"`
+	Counts    *rollup.Digest   `json:"counts,omitempty" doc:"what was counted by minute, of the range; up to ten seconds old"`
 	Unreached []view.Unreached `json:"unreached,omitempty"`
 	Missing   []MissingPart    `json:"missing,omitempty" doc:"parts that could not be read, so that they are empty"`
 }
@@ -56,15 +56,33 @@ func NewTotals(pools []PoolOverview) (t Totals) {
 	return t
 }
 
+// overviewMax is the longest range: counts by the hour are kept for 90 days, and of that there must be two.
+const overviewMax = differencesMax
+
+func overviewRoute() *route {
+	return &route{method: "GET", path: "/api/v1/overview", scope: ScopeRead, group: "nodes", storeless: true, params: []param{
+		{name: "from", kind: "string", help: "Outcomes, failures and slower actions of counts from this minute on, as 2030-01-31T08:00:00Z; an hour before to where left out."},
+		{name: "to", kind: "string", help: "Up to the end of this minute; now where left out."}},
+		summary: "What a first view shows: findings, totals and rates, pools, nodes, what fails anew and what runs longer than before.",
+		result:  Overview{}, handle: (*server).overview}
+}
+
 func (s *server) overview(c *call) error {
-	v := s.shown(c.r.Context())
+	var from, to time.Time
+	if len(c.query.all("from"))+len(c.query.all("to")) > 0 {
+		var err error
+		if from, to, err = c.query.span(s.Now(), rollup.DigestSpan, overviewMax); err != nil {
+			return err
+		}
+	}
+	v := s.shown(c.r.Context(), from, to)
 	v.Me = s.caller(c)
 	return writeJSON(c.w, http.StatusOK, &v)
 }
 
-// shown is the overview without what depends on the caller.
-func (s *server) shown(ctx context.Context) Overview {
-	v := s.Backend.Overview(ctx)
+// shown is the overview without what depends on the caller. A range without an end is the last hour.
+func (s *server) shown(ctx context.Context, from, to time.Time) Overview {
+	v := s.Backend.Overview(ctx, from, to)
 	v.Findings.Findings, v.Findings.Unknown, v.Pools, v.Nodes = orEmpty(v.Findings.Findings), orEmpty(v.Findings.Unknown), orEmpty(v.Pools), orEmpty(v.Nodes)
 	return v
 }

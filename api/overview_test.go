@@ -2,9 +2,11 @@ package api
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/rollup"
 )
@@ -21,6 +23,21 @@ func TestAnOverviewIsAnswered(t *testing.T) {
 	require.Equal(t, b.view.Missing, got.Missing)
 	require.Equal(t, b.view.Pools, got.Pools)
 	require.NotNil(t, got.Nodes)
+	require.Zero(t, b.asked)
+}
+
+func TestAnOverviewIsOfItsRange(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	at := time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)
+	read[Overview](t, ask(t, h, "GET", "/api/v1/overview?from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z", ""), 200)
+	require.Equal(t, [2]time.Time{at, at.Add(10 * time.Minute)}, b.asked)
+	read[Overview](t, ask(t, h, "GET", "/api/v1/overview?to=2030-01-31T08:10:00Z", ""), 200)
+	require.Equal(t, [2]time.Time{at.Add(-50 * time.Minute), at.Add(10 * time.Minute)}, b.asked, "an hour before its end")
+	for query, why := range map[string]string{"from=x": "from must be a time", "from=2030-01-31T08:00:00Z&to=2030-06-30T08:00:00Z": "45 days"} {
+		refused(t, ask(t, h, "GET", "/api/v1/overview?"+query, ""), 400, messages.CodeInvalidRequest, why)
+	}
 }
 
 func TestPoolsAreAddedUp(t *testing.T) {

@@ -43,7 +43,7 @@ type topicKind struct {
 
 func topicKinds() []topicKind {
 	return []topicKind{
-		{name: "counters", help: "the overview, without me", path: "/api/v1/overview", storeless: true,
+		{name: "counters", help: "the overview, without me", path: "/api/v1/overview", without: []string{"from", "to"}, storeless: true,
 			lists: live.Lists{"pools": {"name"}, "nodes": {"incarnation"}}, make: topicOverview},
 		{name: "list", help: "the first page of executions with a filter", path: "/api/v1/executions", without: []string{"cursor"},
 			lists: live.Lists{"executions": {"id"}}, make: topicList},
@@ -165,7 +165,7 @@ func topicOverview(s *server, _ query) (func(context.Context) (any, error), func
 		return struct {
 			Overview
 			Me *MeView `json:"me,omitempty"`
-		}{Overview: s.shown(ctx)}, nil
+		}{Overview: s.shown(ctx, time.Time{}, time.Time{})}, nil
 	}, nil, nil
 }
 

@@ -21,10 +21,7 @@ func watchRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/api/v1/findings", scope: ScopeRead, group: "nodes", storeless: true,
 			summary: "What is wrong now, by the rules of the alerts: since when, what it means and what to do.", result: Findings{}, handle: (*server).findings},
-		errorsRoute(), differencesRoute(), facetsRoute(), cellsRoute(), liveRoute(),
-		{method: "GET", path: "/api/v1/overview", scope: ScopeRead, group: "nodes", storeless: true,
-			summary: "What a first view shows: findings, totals and rates, pools, nodes, what fails anew and what runs longer than before.",
-			result:  Overview{}, handle: (*server).overview},
+		errorsRoute(), differencesRoute(), facetsRoute(), cellsRoute(), liveRoute(), overviewRoute(),
 	}
 }
 

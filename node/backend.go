@@ -116,7 +116,9 @@ func (b *backend) Ready(ctx context.Context) api.Readiness { return b.readiness.
 func (b *backend) Findings() api.Findings { return b.findings.latest() }
 
 // Overview implements api.Backend.
-func (b *backend) Overview(ctx context.Context) api.Overview { return b.overviews.get(ctx) }
+func (b *backend) Overview(ctx context.Context, from, to time.Time) api.Overview {
+	return b.overviews.get(ctx, from, to)
+}
 
 // RetryAnswer implements api.Backend.
 func (b *backend) RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ const (
 	overviewTime = 4 * time.Second
 	lostShown    = time.Hour // how long a dead node is shown
 	lostMax      = 20
+	rangesMax    = 16 // ranges whose counts are kept
 )
 
 // overviews puts the first view together. One serves all callers for a second, so that twenty pages cost one.
@@ -31,33 +33,51 @@ type overviews struct {
 	alerting  *alerting
 	gate      func() *messages.Problem // says why the store cannot be asked
 
-	turn    chan struct{} // holds one while an overview is put together
-	last    api.Overview
-	read    time.Time
-	counts  *rollup.Digest // nil: not read yet
-	counted time.Time
+	turn   chan struct{} // holds one while an overview is put together
+	last   api.Overview  // with the counts of the last hour
+	read   time.Time
+	counts map[[2]time.Time]rangeCounts // by range
+}
+
+// rangeCounts is what was counted in a range, and when that was read.
+type rangeCounts struct {
+	*rollup.Digest
+	read time.Time
 }
 
 func newOverviews(b *base, operator *operate.Operator, r *readiness, a *alerting, gate func() *messages.Problem) *overviews {
-	return &overviews{base: b, operator: operator, readiness: r, alerting: a, gate: gate, turn: make(chan struct{}, 1)}
+	return &overviews{base: b, operator: operator, readiness: r, alerting: a, gate: gate, turn: make(chan struct{}, 1), counts: map[[2]time.Time]rangeCounts{}}
 }
 
-// get returns an overview of the last second, or a new one. A part that cannot be read is missing, with the reason.
-func (o *overviews) get(ctx context.Context) api.Overview {
+// get returns an overview of the last second, or a new one, with the counts of a range; one without an end is the last hour. A part that
+// cannot be read is missing, with the reason.
+func (o *overviews) get(ctx context.Context, from, to time.Time) api.Overview {
 	select {
 	case o.turn <- struct{}{}:
 		defer func() { <-o.turn }()
 	case <-ctx.Done():
 		return o.without(context.Cause(ctx))
 	}
-	if time.Since(o.read) < overviewAge {
-		return o.last
-	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), overviewTime) // others wait for it too
 	defer cancel()
-	o.last = o.compose(limited)
-	o.read = time.Now()
-	return o.last
+	if time.Since(o.read) >= overviewAge {
+		o.last = o.compose(limited)
+		o.read = time.Now()
+	}
+	if to.IsZero() || o.last.Counts == nil { // or why there are none is said already
+		return o.last
+	}
+	return o.ranged(limited, from, to)
+}
+
+// ranged is the last overview with the counts of a range.
+func (o *overviews) ranged(ctx context.Context, from, to time.Time) api.Overview {
+	v := o.last
+	counts, err := o.digest(ctx, from.Truncate(time.Minute), to.Truncate(time.Minute))
+	if v.Counts = counts; err != nil {
+		v.Missing = append(slices.Clone(v.Missing), missingPart("counts", err))
+	}
+	return v
 }
 
 // without is an overview that says why it has nothing.
@@ -87,7 +107,7 @@ func (o *overviews) compose(ctx context.Context) api.Overview {
 	}
 	v := api.Overview{At: o.clock.Now(), Findings: o.alerting.latest(), Readiness: o.readiness.read(ctx)}
 	var err error
-	if v.Counts, err = o.digest(ctx); err != nil {
+	if v.Counts, err = o.digest(ctx, time.Time{}, time.Time{}); err != nil {
 		v.Missing = append(v.Missing, missingPart("counts", err))
 	}
 	pools, err := o.livePools(ctx)
@@ -128,17 +148,22 @@ func (o *overviews) countedPools(ctx context.Context) (view.Pools, error) {
 	return o.operator.Pools(ctx, "")
 }
 
-// digest is what was counted, read anew as often as it is written.
-func (o *overviews) digest(ctx context.Context) (*rollup.Digest, error) {
-	if o.counts != nil && time.Since(o.counted) < countsAge {
-		return o.counts, nil
+// digest is what was counted in a range, read anew as often as it is written.
+func (o *overviews) digest(ctx context.Context, from, to time.Time) (*rollup.Digest, error) {
+	key := [2]time.Time{from, to}
+	if kept := o.counts[key]; kept.Digest != nil && time.Since(kept.read) < countsAge {
+		return kept.Digest, nil
 	}
-	counts, err := o.operator.Digest(ctx)
+	read, err := o.operator.Digest(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
-	o.counts, o.counted = counts, time.Now()
-	return counts, nil
+	maps.DeleteFunc(o.counts, func(_ [2]time.Time, kept rangeCounts) bool { return time.Since(kept.read) >= countsAge })
+	if len(o.counts) >= rangesMax {
+		clear(o.counts)
+	}
+	o.counts[key] = rangeCounts{read, time.Now()}
+	return read, nil
 }
 
 // shownNodes are those that live, and the newest of those that have ended lately.

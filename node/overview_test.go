@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/rollup"
 )
 
 // An overview has of everything a little, and serves everybody for a second.
@@ -19,7 +20,7 @@ func TestAnOverviewIsPutTogether(t *testing.T) {
 	k.submit("t.noop", nil)
 	var v api.Overview
 	k.until("what waits is shown", func() bool {
-		v = k.Backend.Overview(t.Context())
+		v = k.Backend.Overview(t.Context(), time.Time{}, time.Time{})
 		return v.Totals.Waiting == 1
 	})
 	require.Empty(t, v.Missing)
@@ -32,8 +33,17 @@ func TestAnOverviewIsPutTogether(t *testing.T) {
 	require.Len(t, v.Nodes, 1)
 	require.Equal(t, v.Pools[0].Workers, v.Totals.Workers)
 	require.Equal(t, 5*time.Minute, v.Counts.To.Sub(v.Counts.From))
-	again := k.Backend.Overview(t.Context())
+	again := k.Backend.Overview(t.Context(), time.Time{}, time.Time{})
 	require.Less(t, again.At.Sub(v.At), 2*time.Second)
+
+	from := time.Now().UTC().Add(-3 * time.Hour).Truncate(time.Minute)
+	past := k.Backend.Overview(t.Context(), from, from.Add(10*time.Minute))
+	require.Empty(t, past.Missing)
+	require.Equal(t, rollup.DigestRange{From: from, To: from.Add(10 * time.Minute), Before: from.Add(-10 * time.Minute)}, past.Counts.Range)
+	require.Equal(t, 5*time.Minute, past.Counts.To.Sub(past.Counts.From), "its rates are of now")
+	require.NotEmpty(t, past.Pools)
+	last := k.Backend.Overview(t.Context(), time.Time{}, time.Time{}).Counts.Range
+	require.Equal(t, time.Hour, last.To.Sub(last.From))
 }
 
 // While the store is away an overview says so, and still has the pools and nodes that live.
@@ -44,7 +54,7 @@ func TestAnOverviewWithoutTheStoreSaysWhatIsMissing(t *testing.T) {
 	s.away.Store(true)
 	var v api.Overview
 	k.until("it says what is missing", func() bool {
-		v = k.Backend.Overview(t.Context())
+		v = k.Backend.Overview(t.Context(), time.Time{}, time.Time{})
 		return len(v.Missing) == 2 && len(v.Pools) == 1
 	})
 	for _, m := range v.Missing {
@@ -55,5 +65,5 @@ func TestAnOverviewWithoutTheStoreSaysWhatIsMissing(t *testing.T) {
 	require.Positive(t, v.Pools[0].Ready)
 	require.Len(t, v.Nodes, 1)
 	s.away.Store(false)
-	k.until("it is whole again", func() bool { return len(k.Backend.Overview(t.Context()).Missing) == 0 })
+	k.until("it is whole again", func() bool { return len(k.Backend.Overview(t.Context(), time.Time{}, time.Time{}).Missing) == 0 })
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/troupe-run/troupe/rules/lead"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/rollup"
-	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -96,9 +95,8 @@ func statePlace(state string) int {
 
 // drains estimates when what waits is done, by the counts of the last five minutes; nil: they cannot be read.
 func (o *Operator) drains(ctx context.Context, p *view.Pool, now time.Time) *view.Drain {
-	d := rollup.NewDigest(now.Add(-seriesKnown))
-	span := d.Spans()[0]
-	if _, cut, err := o.readRows(ctx, store.RollupQuery{From: span[0], To: span[1]}, seriesRows, d.Add); err != nil || !cut.IsZero() {
+	d := rollup.NewDigest(rollup.Compared{}, now.Add(-seriesKnown))
+	if err := o.rates(ctx, d); err != nil || d.Partial {
 		return nil
 	}
 	rates := d.Pool(p.Name)

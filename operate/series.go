@@ -13,6 +13,7 @@ import (
 // Bounds of a series.
 const (
 	seriesRows  = 200_000          // that are read for one
+	digestRows  = 100_000          // of each range
 	seriesSpans = 200              // times that are read for one, by the minute and by the hour in turn
 	seriesKnown = 12 * time.Second // how long after an event its count is in the store
 )
@@ -117,8 +118,9 @@ func (q *executions) readSpan(ctx context.Context, rows store.RollupQuery, now t
 	return q.readHours(ctx, rows, kept, max(1, room-n), each)
 }
 
-// Digest returns what the counts of the last two hours say at first sight.
-func (q *executions) Digest(ctx context.Context) (*rollup.Digest, error) {
+// Digest returns what the counts say at first sight of a time against the same length before it, and how much is done now. A time without an
+// end is the last hour.
+func (q *executions) Digest(ctx context.Context, from, to time.Time) (*rollup.Digest, error) {
 	if shut := q.cfg.Self.Gate(); shut != nil {
 		return nil, shut
 	}
@@ -126,18 +128,33 @@ func (q *executions) Digest(ctx context.Context) (*rollup.Digest, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, room := rollup.NewDigest(now.Add(-seriesKnown)), seriesRows
-	for _, span := range d.Spans() {
-		read, cut, err := q.readRows(ctx, store.RollupQuery{From: span[0], To: span[1]}, room, d.Add)
+	kept := rollup.Kept{Minutes: keptFrom(now, q.cfg.Counted), Hours: keptFrom(now, q.cfg.Hours)}
+	known := now.Add(-seriesKnown)
+	if to.IsZero() {
+		to = known.Truncate(time.Minute).Add(time.Minute)
+		from = to.Add(-rollup.DigestSpan)
+	}
+	of := rollup.Compare(from, to, known, kept.Minutes)
+	d := rollup.NewDigest(of, known)
+	d.Partial = of.Before.Before(kept.From(time.Hour))
+	if err := q.rates(ctx, d); err != nil {
+		return nil, err
+	}
+	for _, span := range [2][2]time.Time{{of.From, of.To}, {of.Before, of.From}} {
+		cut, err := q.readSpan(ctx, store.RollupQuery{From: span[0], To: span[1]}, now, digestRows, d.Add)
 		if err != nil {
 			return nil, err
 		}
-		if room -= read; room <= 0 || !cut.IsZero() {
-			d.Partial = true
-			break
-		}
+		d.Partial = d.Partial || !cut.IsZero()
 	}
 	return d.Done(), nil
+}
+
+// rates reads the minutes of a digest's rates.
+func (q *executions) rates(ctx context.Context, d *rollup.Digest) error {
+	_, cut, err := q.readRows(ctx, store.RollupQuery{From: d.From, To: d.To}, digestRows, d.AddRate)
+	d.Partial = d.Partial || !cut.IsZero()
+	return err
 }
 
 // readRows gives each row of a time, by their minutes, up to about so many. Cut is the minute at which it has met that bound; zero: it

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -19,26 +20,40 @@ import (
 type overview struct{ *app }
 
 func (o overview) command() *cobra.Command {
-	return &cobra.Command{
+	var since, until string
+	cmd := &cobra.Command{
 		Use: "overview", Short: "Show at first sight what is wrong and how much is done", Args: exactly(),
-		Long: "Show the findings, the rates of the last five whole minutes, the pools, what fails that did not in the hour before, and actions that run\n" +
-			"longer than then. Times marked ≈ are within 19 %. `troupe findings` says of each finding what it means and what to do.",
-		RunE: o.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			var v api.Overview
-			if err := c.Get(ctx, "/api/v1/overview", &v); err != nil {
+		Long: "Show the findings, the rates of the last five whole minutes, the pools, what failed in a time, the last hour where none is given, first what\n" +
+			"did not in the same length before it, and actions that ran longer than then. Times marked ≈ are within 19 %. `troupe findings` says of each\n" +
+			"finding what it means and what to do, and `troupe differences` what else is different.",
+		Example: "  troupe overview\n  troupe overview --since 24h\n  troupe overview --since 2030-01-31T03:00:00Z --until 2030-01-31T03:30:00Z",
+	}
+	cmd.Flags().StringVar(&since, "since", "", "what failed and ran longer from this minute on: a time (2030-01-31T08:00:00Z) or an age (2h); an hour before where left out")
+	cmd.Flags().StringVar(&until, "until", "", "up to the end of this minute: a time or an age; now where left out")
+	cmd.RunE = o.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+		if err != nil {
+			return err
+		}
+		path, query := "/api/v1/overview", url.Values{}
+		if span.ask(query); len(query) > 0 {
+			path += "?" + query.Encode()
+		}
+		var v api.Overview
+		if err := c.Get(ctx, path, &v); err != nil {
+			return err
+		}
+		if o.output == "json" {
+			return o.printJSON(v)
+		}
+		for _, part := range []func(*api.Overview) error{o.wrong, o.done, o.pools, o.failures, o.slower} {
+			if err := part(&v); err != nil {
 				return err
 			}
-			if o.output == "json" {
-				return o.printJSON(v)
-			}
-			for _, part := range []func(*api.Overview) error{o.wrong, o.done, o.pools, o.failures, o.slower} {
-				if err := part(&v); err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
-	}
+		}
+		return nil
+	})
+	return cmd
 }
 
 // wrong prints a line for each finding, and what the answer lacks.
@@ -106,8 +121,10 @@ func (o overview) failures(v *api.Overview) error {
 	for i, f := range v.Counts.Failures {
 		rows[i] = []string{f.Action, string(f.Code), strconv.FormatInt(f.N, 10), strconv.FormatInt(f.Before, 10), clock(f.First), clock(f.Last)}
 	}
-	fmt.Fprintln(o.out)
-	return o.printTable([]string{"FAILS", "CODE", "LAST HOUR", "HOUR BEFORE", "FIRST", "LAST"}, rows)
+	if err := o.ofRange(v); err != nil {
+		return err
+	}
+	return o.printTable([]string{"FAILED", "CODE", "N", "BEFORE", "FIRST", "LAST"}, rows)
 }
 
 func (o overview) slower(v *api.Overview) error {
@@ -118,8 +135,17 @@ func (o overview) slower(v *api.Overview) error {
 	for i, s := range v.Counts.Slower {
 		rows[i] = []string{s.Action, strconv.FormatInt(s.N, 10), about(s.P95), about(s.Before)}
 	}
-	fmt.Fprintln(o.out)
-	return o.printTable([]string{"SLOWER", "ENDED", "RUN P95", "HOUR BEFORE"}, rows)
+	if err := o.ofRange(v); err != nil {
+		return err
+	}
+	return o.printTable([]string{"SLOWER", "ENDED", "RUN P95", "BEFORE"}, rows)
+}
+
+// ofRange prints which times the table that follows compares.
+func (o overview) ofRange(v *api.Overview) error {
+	r := &v.Counts.Range
+	_, err := fmt.Fprintf(o.out, "\nFrom %s to %s, before from %s:\n", clock(r.From), clock(r.To), clock(r.Before))
+	return err
 }
 
 // counted is a number, and whether there are more.

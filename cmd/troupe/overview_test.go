@@ -14,7 +14,7 @@ func TestTheOverviewIsShown(t *testing.T) {
 		"pools":[{"name":"go","workers":4,"busy":3,"waiting":1204,"not_due":4,"waiting_more":true,"running":3,"oldest_waiting":"2026-01-02T11:57:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"run_p95_ms":861.1}},
 			{"name":"models","workers":2,"broken":true}],
 		"counts":{"from":"2026-01-02T11:54:00Z","to":"2026-01-02T11:59:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"wait_p95_ms":12.2,"run_p95_ms":861.1},
-			"outcomes":{"series":[]},"failures":[{"action_ref":"mypack.embed","code":"boom","n":31,"before":0,"first":"2026-01-02T11:12:00Z","last":"2026-01-02T11:58:00Z"}],
+			"range":{"from":"2026-01-02T11:00:00Z","to":"2026-01-02T12:00:00Z","before":"2026-01-02T10:00:00Z"},"outcomes":{"series":[]},"failures":[{"action_ref":"mypack.embed","code":"boom","n":31,"before":0,"first":"2026-01-02T11:12:00Z","last":"2026-01-02T11:58:00Z"}],
 			"slower":[{"action_ref":"mypack.embed","n":40,"p95_ms":12000,"before_ms":3000}]},
 		"unreached":[{"node":"c","incarnation":"01a1feab-5d86-7105-9159-7b83bc0030fb","why":"it is lost"}]}`})
 	r := s.call(t, "overview")
@@ -25,6 +25,10 @@ func TestTheOverviewIsShown(t *testing.T) {
 	require.Regexp(t, `(?m)^models +broken +2 `, r.out)
 	require.Regexp(t, `(?m)^mypack.embed +boom +31 +0 +2026-01-02 `, r.out)
 	require.Regexp(t, `(?m)^mypack.embed +40 +≈12.0s +≈3.0s$`, r.out)
+	require.Regexp(t, `(?m)^From 2026-01-02 .* to 2026-01-02 .*, before from 2026-01-02 .*:\nFAILED +CODE +N +BEFORE +FIRST +LAST$`, r.out)
+	require.NotContains(t, s.asked[0], "?")
+	require.Equal(t, 0, s.call(t, "overview", "--since", "2026-01-02T11:00:00Z").code)
+	require.Contains(t, s.asked[len(s.asked)-1], "overview?from=2026-01-02T11%3A00%3A00Z")
 	require.Contains(t, s.call(t, "overview", "-o", "json").out, `"waiting_more": true`)
 
 	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","findings":{"at":"2026-01-02T12:00:00Z","findings":[],"not_evaluated":[]},"pools":[],"nodes":[],

@@ -10,12 +10,12 @@ import (
 
 // What a digest covers, and its bounds.
 const (
-	DigestSpan   = time.Hour       // of its series; what is new or slower is so against the same time before
+	DigestSpan   = time.Hour       // of its range where none is given
 	RatesSpan    = 5 * time.Minute // of its rates
 	DigestPoints = 60
 	digestList   = 5    // entries of Failures and Slower
 	digestKeys   = 2000 // failures and actions that are told apart; further ones are left out
-	slowerLeast  = 10   // ends of an action in each hour before its times are compared
+	slowerLeast  = 10   // ends of an action in each range before its times are compared
 	slowerFactor = 2.8  // between quantiles of histograms, which are up to 19 % off: the true times have at least doubled
 )
 
@@ -32,34 +32,43 @@ type Rates struct {
 type Failure struct {
 	Action string        `json:"action_ref"`
 	Code   messages.Code `json:"code"`
-	N      int64         `json:"n" doc:"in the last hour"`
-	Before int64         `json:"before" doc:"in the hour before"`
-	First  time.Time     `json:"first" doc:"the minute of the first one within the hour"`
-	Last   time.Time     `json:"last" doc:"the minute of the last one"`
+	N      int64         `json:"n" doc:"in the range"`
+	Before int64         `json:"before" doc:"in the range before"`
+	First  time.Time     `json:"first" doc:"the minute, or the hour, of the first one within the range"`
+	Last   time.Time     `json:"last" doc:"the minute, or the hour, of the last one"`
 }
 
 // Slower is an action that runs longer than before.
 type Slower struct {
 	Action string  `json:"action_ref"`
-	N      int64   `json:"n" doc:"executions that ended in the last hour"`
+	N      int64   `json:"n" doc:"executions that ended in the range"`
 	P95    float64 `json:"p95_ms" doc:"of their run time, within 19 %"`
-	Before float64 `json:"before_ms" doc:"the same of the hour before"`
+	Before float64 `json:"before_ms" doc:"the same of the range before"`
 }
 
-// Digest is what the counts of the last two hours say at first sight.
-type Digest struct {
-	From     time.Time `json:"from" doc:"when the rates begin: five whole minutes"`
-	To       time.Time `json:"to" doc:"when they end"`
-	Rates    Rates     `json:"rates"`
-	Outcomes *Series   `json:"outcomes" doc:"how many ended in the last hour, by status; the last minute is not over"`
-	Failures []Failure `json:"failures" doc:"what failed in the last hour: first what did not in the hour before, the newest first; at most 5"`
-	Slower   []Slower  `json:"slower" doc:"actions whose run time has at least doubled since the hour before, at most 5"`
-	Partial  bool      `json:"partial,omitempty" doc:"there was more than is read for one answer, and older minutes are missing"`
+// DigestRange is what a digest is of.
+type DigestRange struct {
+	From   time.Time `json:"from" doc:"when the range begins"`
+	To     time.Time `json:"to" doc:"when it ends"`
+	Before time.Time `json:"before" doc:"when the range of the same length before it begins"`
+}
 
+// Digest is what the counts say at first sight: how much is done now, and what is new in a range against the same length before it.
+type Digest struct {
+	From     time.Time   `json:"from" doc:"when the rates begin: five whole minutes, the last ones that are known"`
+	To       time.Time   `json:"to" doc:"when they end"`
+	Rates    Rates       `json:"rates"`
+	Range    DigestRange `json:"range" doc:"what outcomes, failures and slower are of"`
+	Outcomes *Series     `json:"outcomes" doc:"how many ended in the range, by status; its last minute may not be over"`
+	Failures []Failure   `json:"failures" doc:"what failed in the range: first what did not in the range before, the newest first; at most 5"`
+	Slower   []Slower    `json:"slower" doc:"actions whose run time has at least doubled since the range before, at most 5"`
+	Partial  bool        `json:"partial,omitempty" doc:"there was more than is read for one answer, or a part of it is deleted, and some is missing"`
+
+	of       Compared
 	pools    map[string]*Tally
 	all      Tally
 	failures map[failureKey]*Failure
-	actions  map[string]*[2]Tally // of the last hour, and of the hour before
+	actions  map[string]*[2]Tally // of the range, and of the one before
 }
 
 type failureKey struct {
@@ -67,55 +76,43 @@ type failureKey struct {
 	code   messages.Code
 }
 
-// NewDigest makes a digest without counts. Until is up to when the counts are known.
-func NewDigest(until time.Time) *Digest {
-	to := until.Truncate(time.Minute)
-	outcomes := NewSeries(Query{From: to.Add(time.Minute - DigestSpan), To: to.Add(time.Minute), By: ByStatus, Metric: MetricEnded, Points: DigestPoints})
-	outcomes.Until = until
+// NewDigest makes a digest of ranges without counts. Known is up to when counts are known.
+func NewDigest(of Compared, known time.Time) *Digest {
+	to := known.Truncate(time.Minute)
+	outcomes := NewSeries(Query{From: of.From, To: of.To, By: ByStatus, Metric: MetricEnded, Points: DigestPoints})
+	outcomes.Until = of.Until
 	return &Digest{
-		From: to.Add(-RatesSpan), To: to, Outcomes: outcomes, pools: map[string]*Tally{}, failures: map[failureKey]*Failure{}, actions: map[string]*[2]Tally{},
+		From: to.Add(-RatesSpan), To: to, Range: DigestRange{From: of.From, To: of.To, Before: of.Before}, Outcomes: outcomes, of: of,
+		pools: map[string]*Tally{}, failures: map[failureKey]*Failure{}, actions: map[string]*[2]Tally{},
 	}
 }
 
-// Spans are the times whose rows are to be added, the most wanted first: those of the rates, of the series, and of the hour before.
-func (d *Digest) Spans() [3][2]time.Time {
-	now := d.To.Add(time.Minute)
-	hour := now.Add(-DigestSpan)
-	return [3][2]time.Time{{d.From, now}, {hour, d.From}, {hour.Add(-DigestSpan), hour}}
+// AddRate adds a minute to the rates.
+func (d *Digest) AddRate(r *Row) {
+	if r.Minute.Before(d.From) || !r.Minute.Before(d.To) {
+		return
+	}
+	d.all.Add(r)
+	if of := entry(d.pools, r.Pool); of != nil {
+		of.Add(r)
+	}
 }
 
-// Add adds a row.
+// Add adds a row to the range that has it.
 func (d *Digest) Add(r *Row) {
-	age := d.To.Sub(r.Minute) // 0: the minute that it is now
-	if age < 0 || age >= 2*DigestSpan {
+	in, within := d.of.In(r.Minute)
+	if !within || r.Status == Submitted {
 		return
 	}
-	last := age < DigestSpan
-	if age > 0 && age <= RatesSpan {
-		d.all.Add(r)
-		if of := entry(d.pools, r.Pool); of != nil {
-			of.Add(r)
-		}
-	}
-	if r.Status == Submitted {
-		return
-	}
-	if last {
+	if in == 0 {
 		d.Outcomes.Add(r)
 	}
 	if of := entry(d.actions, r.Action); of != nil && r.Action != Other {
-		of[index(last)].Add(r)
+		of[in].Add(r)
 	}
 	if Unsuccessful(r.Status) {
-		d.fail(r, last)
+		d.fail(r, in == 0)
 	}
-}
-
-func index(last bool) int {
-	if last {
-		return 0
-	}
-	return 1
 }
 
 // entry is the entry of a key, which is made where there is room for it; nil where there is none.
@@ -126,13 +123,13 @@ func entry[K comparable, V any](of map[K]*V, key K) *V {
 	return of[key]
 }
 
-func (d *Digest) fail(r *Row, last bool) {
+func (d *Digest) fail(r *Row, within bool) {
 	f := entry(d.failures, failureKey{r.Action, r.Code})
 	if f == nil {
 		return
 	}
 	f.Action, f.Code = r.Action, r.Code
-	if !last {
+	if !within {
 		f.Before += r.N
 		return
 	}

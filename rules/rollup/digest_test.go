@@ -22,8 +22,10 @@ func ends(before int, pool, action string, status messages.Status, code messages
 }
 
 func digest(rows ...*rollup.Row) *rollup.Digest {
-	d := rollup.NewDigest(start.Add(40 * time.Second))
+	known := start.Add(40 * time.Second)
+	d := rollup.NewDigest(rollup.Compare(start.Add(-59*time.Minute), start.Add(time.Minute), known, time.Time{}), known)
 	for _, r := range rows {
+		d.AddRate(r)
 		d.Add(r)
 	}
 	return d.Done()
@@ -86,4 +88,24 @@ func TestADigestSaysWhatIsSlower(t *testing.T) {
 	require.Equal(t, "slower", d.Slower[1].Action)
 	require.InEpsilon(t, 4000, d.Slower[1].P95, 0.19)
 	require.InEpsilon(t, 1000, d.Slower[1].Before, 0.19)
+}
+
+// The rates are of now, whatever range is asked for.
+func TestADigestIsOfItsRange(t *testing.T) {
+	t.Parallel()
+	from := start.Add(-100 * time.Minute)
+	d := rollup.NewDigest(rollup.Compare(from, from.Add(10*time.Minute), start, time.Time{}), start)
+	for _, r := range []*rollup.Row{
+		ends(95, "p", "a", messages.Failed, "boom", 3, time.Second), ends(105, "p", "a", messages.Failed, "boom", 2, time.Second), ends(111, "p", "a", messages.Failed, "boom", 9, time.Second),
+		ends(90, "p", "a", messages.Failed, "late", 9, time.Second), ends(2, "p", "a", messages.Completed, "", 300, time.Second),
+	} {
+		d.AddRate(r)
+		d.Add(r)
+	}
+	d.Done()
+	require.Equal(t, rollup.DigestRange{From: from, To: from.Add(10 * time.Minute), Before: from.Add(-10 * time.Minute)}, d.Range)
+	require.Equal(t, []rollup.Failure{{Action: "a", Code: "boom", N: 3, Before: 2, First: start.Add(-95 * time.Minute), Last: start.Add(-95 * time.Minute)}}, d.Failures)
+	require.InDelta(t, 1, d.Rates.Ended, 1e-9)
+	require.Len(t, d.Outcomes.Series, 1)
+	require.Equal(t, from, d.Outcomes.From)
 }

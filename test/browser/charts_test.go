@@ -194,3 +194,24 @@ func TestTheHistorySaysWhatIsDifferent(t *testing.T) {
 	p.shows(".different", "Nothing that matters")
 	p.looks("history-nothing-different")
 }
+
+// What was lost, and what failed and did not before, is of the range in the address.
+func TestTheOverviewFollowsTheRange(t *testing.T) {
+	n := worked(t)
+	p := open(t, n, "/console/")
+	p.shows(".failures", "core.fail")
+	p.shows(".failures", "Last 1 h")
+	p.shows(".lost", "1 failed")
+	p.visit("/console/?from=-6h")
+	p.shows(".failures", "Last 6 h")
+	p.shows(".failures", "core.fail")
+	p.shows(".lost", "1 failed")
+	p.looks("overview-6h")
+	p.do(chromedp.Click(`//section[contains(@class, 'failures')]//td/a[.='core.fail']`, chromedp.BySearch))
+	p.shows("h1", "Errors")
+	require.Equal(t, "-6h", p.value("new URLSearchParams(location.search).get('from')"))
+	p.visit("/console/?from=2020-01-31T08:00:00Z&to=2020-01-31T09:00:00Z")
+	p.shows(".lost", "nothing")
+	p.until("the failures of another time are gone", func() bool { return p.count(".failures") == 0 })
+	p.shows(".facts", "Submitted") // what is of now stays
+}

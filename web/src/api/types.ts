@@ -472,6 +472,7 @@ export interface Counts {
   from: string
   to: string
   rates: Rates
+  range: { from: string; to: string; before: string }
   outcomes: Series
   failures: { action_ref: string; code: string; n: number; before: number; first: string; last: string }[]
   slower: { action_ref: string; n: number; p95_ms: number; before_ms: number }[]

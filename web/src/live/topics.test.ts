@@ -4,6 +4,7 @@ import { streamOf, taken, topicOf } from './topics'
 
 test.each([
   ['api/v1/overview', 'counters'],
+  ['api/v1/overview?from=2030-01-31T08:00:00Z', undefined],
   ['api/v1/executions', 'list'],
   ['api/v1/executions?status=failed,timed_out&limit=8', 'list:status=failed%2Ctimed_out&limit=8'],
   ['api/v1/executions?label=a%3Db%2Cc', 'list:label=a%3Db%2Cc'],

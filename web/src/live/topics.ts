@@ -13,7 +13,7 @@ export function topicOf(path: string): string | undefined {
   const mark = path.indexOf('?')
   const name = names[mark < 0 ? path : path.slice(0, mark)]
   const query = mark < 0 ? '' : path.slice(mark + 1)
-  if (!name || /(^|&)(cursor|at)=/.test(query)) return undefined // a page behind the first, or the past
+  if (!name || /(^|&)(cursor|at)=/.test(query) || name === 'counters' && query) return undefined // a page behind the first, the past, or a range
   return query ? `${name}:${query.replaceAll(',', '%2C')}` : name
 }
 

@@ -1,5 +1,5 @@
 // The verdict of the first page: the node's findings, and what else its answers say is wrong. Nothing is guessed here, and nothing left out.
-import type { Finding, Node, Overview, Pool, Readiness, Unreached } from '../api/types'
+import type { Counts, Finding, Node, Overview, Pool, Readiness, Unreached } from '../api/types'
 
 export interface Trouble { text: string; why: string; href: string }
 
@@ -33,9 +33,9 @@ function hrefOf(f: Finding): string {
   return pages[f.name] ?? (f.kind === 'node' ? 'nodes' : 'history')
 }
 
-/** What is lost is what ended without its result: executions of the last hour, by outcome. */
-export function lost(o: Overview): { status: string; n: number }[] {
-  return (o.counts?.outcomes.series ?? []).filter((s) => ['abandoned', 'failed', 'timed_out'].includes(s.key))
+/** What is lost is what ended without its result: executions of the counts' range, by outcome. */
+export function lost(counts: Counts | undefined): { status: string; n: number }[] {
+  return (counts?.outcomes.series ?? []).filter((s) => ['abandoned', 'failed', 'timed_out'].includes(s.key))
     .map((s) => ({ status: s.key, n: s.n.reduce((sum, n) => sum + n, 0) })).filter((s) => s.n > 0)
 }
 
