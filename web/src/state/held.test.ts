@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest'
+import { type Held, type How, none, older, type Page, renewed, rowsMax } from './held'
+
+const keyOf = (row: string) => row[0]!
+/** Rows are words; the first letter is the key. */
+const page = (rows: string, cursor?: string): Page<string> => ({ rows: rows ? rows.split(' ') : [], cursor })
+const held = (rows: string, cursor?: string): Held<string> => ({ ...none, ...page(rows, cursor), deeper: true })
+
+test.each<[string, Held<string>, Page<string>, How, string | undefined, string | undefined]>([
+  ['one page is what is read', { ...none, ...page('c b', 'b') }, page('d c', 'c'), 'stays', 'd c', 'c'],
+  ['the row that is pushed off stays in its place', held('d c b a', 'a'), page('e d', 'd'), 'stays', 'e d c b a', 'a'],
+  ['a changed row is the new one', held('d c b a', 'a'), page('d2 c', 'c'), 'stays', 'd2 c b a', 'a'],
+  ['a row that is gone goes', held('d c b a', 'a'), page('d b', 'b'), 'stays', 'd b a', 'a'],
+  ['the first row goes', held('d c b a', 'a'), page('c b', 'b'), 'stays', 'c b a', 'a'],
+  ['a new row comes between', held('d c b a', 'a'), page('d x', 'x'), 'stays', 'd x c b a', 'a'],
+  ['the page has come to the end of what is held', held('d c b', 'b'), page('b a', 'a'), 'stays', 'b a', 'a'],
+  ['the page is the whole list', held('d c b a', 'a'), page('d a'), 'stays', 'd a', undefined],
+  ['more new rows than a page: more is read', held('d c b a', 'a'), page('h g', 'g'), 'stays', undefined, undefined],
+  ['and with that they meet', held('d c b a', 'a'), page('h g f e d c', 'c'), 'stays', 'h g f e d c b a', 'a'],
+  ['a page without a row yet', held('d c', 'c'), page('', 'x'), 'stays', 'd c', 'c'],
+  ['the first rows that a search finds', held('', 'x'), page('d c', 'c'), 'stays', 'd c', 'c'],
+  ['rows that may move have not', held('d c b a', 'a'), page('d2 c', 'c'), 'moves', 'd2 c b a', 'a'],
+  ['a row has moved up: all is read again', held('d c b a', 'a'), page('b d', 'd'), 'moves', undefined, undefined],
+  ['a row has moved down', held('d c b a', 'a'), page('d b', 'b'), 'moves', undefined, undefined],
+  ['all that is held was read again', held('d c b a', 'a'), page('d b a c', 'c'), 'moves', 'd b a c', 'c'],
+  ['anew: the first page is not enough', held('d c b a', 'a'), page('d c', 'c'), 'anew', undefined, undefined],
+  ['anew: all pages', held('d c b a', 'a'), page('d c b2 a', 'a'), 'anew', 'd c b2 a', 'a'],
+])('%s', (_, before, read, how, rows, cursor) => {
+  const after = renewed(before, read, keyOf, how)
+  expect(after?.rows.join(' ')).toBe(rows)
+  expect(after?.cursor).toBe(cursor)
+})
+
+test('a page behind the last row adds those that are not there yet', () => {
+  expect(older(held('d c', 'c'), page('c b a', 'a'), keyOf)).toEqual(held('d c b a', 'a'))
+  expect(older(held('d c', 'c'), page(''), keyOf)).toEqual(held('d c'))
+})
+
+test('more rows than a list holds are left out at its end, and no more are read', () => {
+  const many: Held<number> = { rows: Array.from({ length: rowsMax }, (_, i) => i), cursor: 'end', deeper: true, full: true }
+  const after = renewed(many, { rows: [-1, 0], cursor: 'c' }, (n) => n, 'stays')!
+  expect([after.rows.length, after.rows[0], after.rows.at(-1), after.full]).toEqual([rowsMax, -1, rowsMax - 2, true])
+  const fewer = renewed(after, { rows: [5, 6], cursor: 'c' }, (n) => n, 'stays')!
+  expect(fewer.full, 'what was left out is not read again').toBe(true)
+})
+
+/** A list that changes while it is read, and a reader of it: rows neither vanish nor repeat. */
+test('a list and its reader', () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    let state = seed
+    const below = (n: number) => { state = (state * 48271) % 2147483647; return state % n }
+    let list = Array.from({ length: 30 }, (_, i) => 30 - i), newest = 30
+    const read = (cursor?: number): Page<number> => {
+      const rest = list.filter((n) => cursor === undefined || n < cursor)
+      return { rows: rest.slice(0, 5), cursor: rest.length > 5 ? `${rest[4]}` : undefined }
+    }
+    let h: Held<number> = renewed(none, read(), (n) => n, 'stays')!
+    for (let step = 0; step < 30; step++) {
+      for (let n = below(9); n > 0; n--) list = [++newest, ...list]
+      if (h.cursor && below(2)) h = older({ ...h, deeper: true }, read(Number(h.cursor)), (n) => n)
+      let whole = read(), next: Held<number> | undefined
+      while (!(next = renewed(h, whole, (n) => n, 'stays'))) {
+        const more = read(Number(whole.cursor))
+        whole = { rows: [...whole.rows, ...more.rows], cursor: more.cursor }
+      }
+      h = next
+      expect(h.rows, `seed ${seed}`).toEqual(list.slice(0, h.rows.length))
+    }
+  }
+})
