@@ -289,7 +289,7 @@ func newLiveCollector(of *sources) *liveCollector {
 		workers:   desc("workers", "This node's workers by state.", "pool", "state"),
 		grades:    desc("workers_by_grade", "This node's workers by health grade, their heartbeat included.", "pool", "grade"),
 		waiting:   desc("executions", "Executions of the cluster that have not ended.", "pool", "status"),
-		oldest:    desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested; 0: there is none.", "pool", "status"),
+		oldest:    desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested, of those that wait the oldest that is due; 0: there is none.", "pool", "status"),
 		placed:    desc("executions_scheduled_oldest_seconds", "Time since the oldest of the cluster's scheduled executions that no worker has started was placed; 0: there is none.", "pool"),
 		queued:    desc("worker_queue_depth", "Placements that wait on this node's workers.", "pool"),
 		beatAge:   desc("heartbeat_age_seconds", "Time since the store accepted the heartbeats of this node's workers."),

@@ -67,9 +67,7 @@ func (c *liveCollector) depths(depths []store.Depth, gauge func(*prometheus.Desc
 		}
 		sum := all[key{d.Pool, status}]
 		sum.Count += d.Count
-		if sum.Oldest.IsZero() || d.Oldest.Before(sum.Oldest) {
-			sum.Oldest = d.Oldest
-		}
+		sum.Oldest = store.OldestOf(sum.Oldest, d.Oldest)
 		if !d.Placed.IsZero() {
 			sum.Placed = d.Placed
 		}

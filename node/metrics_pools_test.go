@@ -25,12 +25,15 @@ func TestDepthsKeepTheirSeries(t *testing.T) {
 		{Pool: "go", Status: messages.Requested, Count: 2, Oldest: now.Add(-time.Hour)},
 		{Pool: "go", Status: messages.Scheduling, Count: 1, Oldest: now.Add(-2 * time.Hour)},
 		{Pool: "go", Status: messages.Scheduled, Count: 3, Oldest: now.Add(-time.Hour), Placed: now.Add(-time.Minute)},
+		{Pool: "later", Status: messages.Requested, Count: 2, Oldest: now.Add(-time.Hour)},
+		{Pool: "later", Status: messages.Scheduling, Count: 1},
 		{Pool: "gone", Status: messages.Running, Count: 1, Oldest: now.Add(-time.Minute)},
 	}, func(d *prometheus.Desc, v float64, labels ...string) { seen[names[d]+fmt.Sprint(labels)] = v })
-	require.Len(t, seen, 3*(4+4+1))
+	require.Len(t, seen, 4*(4+4+1))
 	for name, want := range map[string]float64{
 		"waiting[go requested]": 3, "waiting[go scheduled]": 3, "waiting[go running]": 0, "waiting[idle scheduled]": 0, "waiting[gone running]": 1,
 		"placed[go]": 60, "placed[idle]": 0, "placed[gone]": 0, "oldest[go requested]": 7200, "oldest[go scheduled]": 3600, "oldest[idle requested]": 0,
+		"oldest[later requested]": 3600,
 	} {
 		got, there := seen[name]
 		require.True(t, there, name)

@@ -69,9 +69,7 @@ func addDepths(v *view.Pool, depths []store.Depth) {
 			v.Waiting += depth.Count
 			v.NotDue += depth.NotDue
 			v.More = v.More || depth.More
-			if v.Oldest.IsZero() || !depth.Oldest.IsZero() && depth.Oldest.Before(v.Oldest) {
-				v.Oldest = depth.Oldest
-			}
+			v.Oldest = store.OldestOf(v.Oldest, depth.Oldest)
 		case depth.Status == messages.Scheduled:
 			v.Placed += depth.Count
 		case depth.Status.Started():

@@ -290,10 +290,18 @@ type Depth struct {
 	Status messages.Status
 	Count  int
 	NotDue int       // of Count: those that wait for their time; one whose time has just come is among them until its pool's router has looked
-	Oldest time.Time // RequestedAt of the oldest
+	Oldest time.Time // RequestedAt of the oldest, of waiting ones of those that are due; zero: none is
 	More   bool      // there are more than Count
 	// Placed is the earliest ScheduledAt of Scheduled executions; zero for other statuses.
 	Placed time.Time
+}
+
+// OldestOf is the Oldest of two depths together.
+func OldestOf(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // DepthMax bounds the counting of Depths.

@@ -23,7 +23,7 @@ type Pool struct {
 	Waiting  int              `json:"waiting"` // requested executions
 	More     bool             `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
 	NotDue   int              `json:"not_due,omitempty" doc:"of waiting: those whose time has not come, so that they are no backlog"`
-	Oldest   time.Time        `json:"oldest_waiting,omitzero" doc:"when the oldest of them was requested, also if it is not due yet"`
+	Oldest   time.Time        `json:"oldest_waiting,omitzero" doc:"when the oldest of those that are due was requested; missing: none is due"`
 	Placed   int              `json:"placed"`  // scheduled
 	Running  int              `json:"running"` // and cancelling
 	Window   int              `json:"window"`  // the largest

@@ -25,7 +25,7 @@ func presentRow() Row {
 		},
 		{
 			Title: "Oldest that waits", Kind: Number, Unit: Seconds,
-			Normal:  "Time since the oldest waiting execution was requested; 0: none waits. `troupe why ID` says what it waits for.",
+			Normal:  "Time since the oldest execution that waits and is due was requested; 0: none is. `troupe why ID` says what it waits for.",
 			Queries: []Query{{"max(troupe_executions_oldest_seconds" + waits + ")", "oldest"}},
 		},
 		{

@@ -162,11 +162,11 @@ func (s *executionRows) Output(ctx context.Context, id messages.ExecutionID) (me
 // depthsSQL counts by the two indexes of executions that have not ended. It counts waiting ones rank by rank, up to $1
 // of each. From rank 32 on they wait for their time.
 var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, d.not_due, r.requested_at, d.more, d.placed FROM (
- SELECT k.pool, {requested}::smallint AS status, sum(c.n)::bigint AS n, coalesce(sum(c.n) FILTER (WHERE k.rank >= 32), 0)::bigint AS not_due, min(c.first) AS first, bool_or(c.n >= $1) AS more, NULL::timestamptz AS placed
+ SELECT k.pool, {requested}::smallint AS status, sum(c.n)::bigint AS n, coalesce(sum(c.n) FILTER (WHERE k.rank >= 32), 0)::bigint AS not_due, min(c.first) FILTER (WHERE k.rank < 32) AS first, bool_or(c.n >= $1) AS more, NULL::timestamptz AS placed
   FROM (` + ranksSQL + `) k CROSS JOIN LATERAL (SELECT count(*) AS n, min(w.seq) AS first FROM (SELECT e.seq FROM execution e
    WHERE e.rank IS NOT NULL AND e.pool = k.pool AND e.rank = k.rank ORDER BY e.seq LIMIT $1) w) c GROUP BY k.pool
  UNION ALL SELECT pool, status, count(*), 0, min(seq), false, min(scheduled_at) FILTER (WHERE status = {scheduled}) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
- JOIN request r ON r.seq = d.first ORDER BY 1, 2`)
+ LEFT JOIN request r ON r.seq = d.first ORDER BY 1, 2`)
 
 // Depths counts the executions that have not ended, by pool and status.
 func (s *executionRows) Depths(ctx context.Context) ([]store.Depth, error) {

@@ -239,7 +239,7 @@ var depthsSQL = store.Statement(`WITH RECURSIVE k (rank) AS (
  w AS MATERIALIZED (SELECT k.rank, (SELECT count(*) FROM (SELECT 1 FROM execution e INDEXED BY execution_waiting WHERE e.rank = k.rank LIMIT ?1)) AS n,
   (SELECT min(e.seq) FROM execution e INDEXED BY execution_waiting WHERE e.rank = k.rank) AS first FROM k WHERE k.rank IS NOT NULL)
 SELECT pool, status, n, not_due, (SELECT requested_at FROM request WHERE seq = first), more, placed FROM (
- SELECT p.name AS pool, {requested} AS status, sum(w.n) AS n, sum(CASE WHEN w.rank % 64 / 16 = 2 THEN w.n ELSE 0 END) AS not_due, min(w.first) AS first, max(w.n >= ?1) AS more, 0 AS placed FROM w JOIN pool p ON p.n = w.rank / 64 GROUP BY p.n
+ SELECT p.name AS pool, {requested} AS status, sum(w.n) AS n, sum(CASE WHEN w.rank % 64 / 16 = 2 THEN w.n ELSE 0 END) AS not_due, min(CASE WHEN w.rank % 64 / 16 <> 2 THEN w.first END) AS first, max(w.n >= ?1) AS more, 0 AS placed FROM w JOIN pool p ON p.n = w.rank / 64 GROUP BY p.n
  UNION ALL SELECT pool, status, count(*), 0, min(seq), 0, CASE status WHEN {scheduled} THEN min(scheduled_at) ELSE 0 END FROM execution INDEXED BY execution_active WHERE on_worker = 1 GROUP BY pool, status)
  ORDER BY pool, status`)
 

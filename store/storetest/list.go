@@ -241,12 +241,39 @@ func testDepths(t *testing.T, k *kit) {
 	depths, err = k.Depths(t.Context())
 	require.NoError(t, err)
 	for _, d := range depths {
-		want := store.Depth{Count: got[d.Status]}
+		want := store.Depth{Count: got[d.Status], Oldest: oldest[d.Status].RequestedAt}
 		if d.Status == messages.Requested {
-			want = store.Depth{Count: got[d.Status] + 1, NotDue: 1}
+			want.Count, want.NotDue = got[d.Status]+1, 1
 		}
-		require.Equal(t, want, store.Depth{Count: d.Count, NotDue: d.NotDue}, d.Status)
+		require.Equal(t, want, store.Depth{Count: d.Count, NotDue: d.NotDue, Oldest: d.Oldest}, d.Status)
 	}
+}
+
+// testDepthsNotDue: what waits for its time is counted, and is not the oldest that waits. Once it is due, it is.
+func testDepthsNotDue(t *testing.T, k *kit) {
+	now, err := k.Now(t.Context())
+	require.NoError(t, err)
+	ahead := k.submit(t, ask(func(e *messages.Execution) { e.RunAt = now.Add(time.Hour) }))[0]
+	waiting := func() store.Depth {
+		t.Helper()
+		depths, err := k.Depths(t.Context())
+		require.NoError(t, err)
+		require.Len(t, depths, 1)
+		return depths[0]
+	}
+	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 1, NotDue: 1}, waiting(), "none is due")
+	due := k.submit(t, ask())[0]
+	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 2, NotDue: 1, Oldest: due.RequestedAt}, waiting())
+	k.applied(t, &store.Cancel{ID: ahead.ID})
+	k.applied(t, &store.Cancel{ID: due.ID})
+
+	soon := k.submit(t, ask(func(e *messages.Execution) { e.RunAt = now.Add(50 * time.Millisecond) }))[0]
+	k.submit(t, ask())
+	require.Eventually(t, func() bool { // the router looks
+		ids, _ := k.due(t, store.DueQuery{Limit: 10})
+		return len(ids) == 2
+	}, 5*time.Second, 10*time.Millisecond)
+	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 2, Oldest: soon.RequestedAt}, waiting())
 }
 
 // testListText searches the errors of executions for a text.

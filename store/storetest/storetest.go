@@ -87,6 +87,7 @@ var suite = []named{
 	{"list by text", testListText},
 	{"chain", testChain},
 	{"depths", testDepths},
+	{"depths of what is not due", testDepthsNotDue},
 	{"nodes", testNodes},
 	{"pool cordons", testPoolCordons},
 	{"routers", testRouters},
