@@ -61,6 +61,6 @@ const (
 	CodeInvalidCertificates Code = "invalid_certificates"
 	CodeInvalidPacks        Code = "invalid_packs"
 	CodeInvalidTopic        Code = "invalid_topic"
-	CodeRefused             Code = "refused" // the nodes did not take a row of the inbox
+	CodeRefused             Code = "refused" // the nodes did not take a row of the inbox, or the store does not take a change
 	CodeInternal            Code = "internal"
 )

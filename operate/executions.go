@@ -110,7 +110,8 @@ func (q *executions) readOnce(ctx context.Context, id messages.ExecutionID) (mes
 	return q.cfg.Store.Get(ctx, id)
 }
 
-// Cancel returns the execution as the cancel left it: cancelled, cancelling, or terminal before.
+// Cancel returns the execution as the cancel left it: cancelled, cancelling, or terminal before. A cancel that the store refuses is a
+// problem, because the execution goes on.
 func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
 	e, err := q.Get(ctx, id)
 	if err != nil {
@@ -123,6 +124,8 @@ func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by str
 	switch r := results[0]; r.Verdict {
 	case store.Blocked:
 		return e, fmt.Errorf("%w: cancel again: %w", store.ErrUnavailable, r.Err)
+	case store.Refused:
+		return e, messages.Problemf(messages.CodeRefused, "execution %s is not cancelled, it is %s as before: the store refuses the change: %v", id, e.Status, r.Err)
 	case store.Applied:
 		q.cfg.did(ctx, "cancel", id.String(), by)
 	}
