@@ -38,7 +38,7 @@ func executionRoutes() []*route {
 			result:  ExecutionList{}, handle: (*server).list},
 		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
 			params:  []param{{name: "without_payloads", kind: "boolean", help: "1: without its parameters and result, and without the details and the stderr of its error."}},
-			summary: "One execution, whole. The 404 of one that is not stored has in details.remains what is still known of it.", result: form.ExecutionView{}, handle: (*server).get},
+			summary: "One execution, whole. The 404 of one that is not stored has in details.remains what is still known of it, also at the paths below.", result: form.ExecutionView{}, handle: (*server).get},
 		{method: "POST", reason: true, path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
 			summary: "Cancel; one that has ended stays as it is.", result: form.ExecutionView{}, handle: (*server).cancel},
 		{method: "POST", path: one + "/retry", scope: ScopeOperate, group: "executions", status: http.StatusCreated,
@@ -219,7 +219,7 @@ func (s *server) ofExecution(c *call, ask func(messages.ExecutionID) (any, error
 	}
 	answer, err := ask(id)
 	if err != nil {
-		return named(err, "execution", id.String())
+		return s.remains(c, id, err)
 	}
 	return writeJSON(c.w, http.StatusOK, answer)
 }
@@ -232,7 +232,7 @@ func (s *server) get(c *call) error {
 		}
 		e, err := s.Backend.Get(c.r.Context(), id)
 		if err != nil {
-			return nil, s.remains(c, id, err)
+			return nil, err
 		}
 		if bare {
 			removePayloads(&e)
@@ -241,9 +241,10 @@ func (s *server) get(c *call) error {
 	})
 }
 
-// remains adds to the answer about an execution that is not stored what is still known of it.
+// remains adds to the answer about an execution that is not stored what is still known of it, for callers who read.
 func (s *server) remains(c *call, id messages.ExecutionID, err error) error {
-	if StatusOf(toProblem(err)) != http.StatusNotFound {
+	err = named(err, "execution", id.String())
+	if c.r.Method != http.MethodGet || StatusOf(toProblem(err)) != http.StatusNotFound {
 		return err
 	}
 	known, failed := s.Backend.Remains(c.r.Context(), id)

@@ -303,15 +303,20 @@ func TestADeletedExecution(t *testing.T) {
 	h := New(Config{Backend: b})
 	id := messages.NewExecutionID()
 	b.remains = &view.Remains{Was: true, Retention: true, Kept: 3600, Journal: []messages.JournalEntry{{Kind: messages.JournalOperator, What: "cancel", Caller: "ann"}}}
-	w := ask(t, h, "GET", executionsPath+"/"+id.String(), "")
-	refused(t, w, http.StatusNotFound, messages.CodeNotFound, id.String()+" was deleted by retention")
-	var answer struct {
-		Error struct {
-			Details struct{ Remains view.Remains }
+	for _, part := range []string{"", "/timeline", "/why", "/events?newest=1", "/chain", "/output", "/output?follow=1", "/wait?timeout_seconds=0"} {
+		w := ask(t, h, "GET", executionsPath+"/"+id.String()+part, "")
+		refused(t, w, http.StatusNotFound, messages.CodeNotFound, id.String()+" was deleted by retention")
+		var answer struct {
+			Error struct {
+				Details struct{ Remains view.Remains }
+			}
 		}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+		require.Equal(t, *b.remains, answer.Error.Details.Remains, part)
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-	require.Equal(t, *b.remains, answer.Error.Details.Remains)
+	for _, command := range []string{"/cancel", "/webhook/retry"} { // who commands need not be one who reads
+		refused(t, ask(t, h, "POST", executionsPath+"/"+id.String()+command, ""), http.StatusNotFound, messages.CodeNotFound, id.String()+" is not known here")
+	}
 	b.err = store.ErrUnavailable
 	refused(t, ask(t, h, "GET", executionsPath+"/"+id.String(), ""), http.StatusServiceUnavailable, messages.CodeStoreUnavailable, "")
 }

@@ -29,11 +29,11 @@ func (s *server) output(c *call) error {
 	}
 	// Both an unknown execution and one without output give none. Only Get distinguishes them.
 	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
-		return named(err, "execution", id.String())
+		return s.remains(c, id, err)
 	}
 	out, err := s.Backend.Output(c.r.Context(), id)
 	if err != nil {
-		return named(err, "execution", id.String())
+		return s.remains(c, id, err)
 	}
 	view := viewOutput(id, out)
 	return writeJSON(c.w, http.StatusOK, &view)
@@ -47,7 +47,7 @@ func (s *server) follow(c *call) error {
 		return err
 	}
 	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
-		return named(err, "execution", id.String())
+		return s.remains(c, id, err)
 	}
 	st := &stream{w: c.w, control: http.NewResponseController(c.w), events: strings.Contains(c.r.Header.Get("Accept"), typeEvents)}
 	if err := st.open(); err != nil {
