@@ -316,7 +316,8 @@ func (b *backend) Facets(ctx context.Context, f store.Filter, fields []facets.Fi
 }
 
 func (b *backend) Fleet(context.Context) (*keyframe.Fleet, []view.Unreached, error) {
-	f := &keyframe.Fleet{At: time.Unix(0, 0), Nodes: []keyframe.FleetNode{{Name: "a", State: "active"}}, Pools: []keyframe.Cells{{Node: "a", Name: "go", Slots: "rb", Grades: "hh"}}}
+	cells := keyframe.Cells{Node: "a", Name: "go", Slots: "rb", Grades: "hh", Generations: []messages.Generation{1, 2}}
+	f := &keyframe.Fleet{At: time.Unix(0, 0), Nodes: []keyframe.FleetNode{{Name: "a", State: "active"}}, Pools: []keyframe.Cells{cells}}
 	return f, b.unreached, b.err
 }
 

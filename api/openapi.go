@@ -57,11 +57,31 @@ func document(table []*route, version, base string) []byte {
 			panic("api: no place in the OpenAPI document for the method " + rt.method)
 		}
 	}
+	for _, s := range schemas.Map() {
+		withoutNull(s)
+	}
 	text, err := json.Marshal(doc)
 	if err != nil {
 		panic(fmt.Sprintf("api: OpenAPI document: %v", err))
 	}
 	return text
+}
+
+// withoutNull makes every list of a schema one that is never null: the API writes an empty list as [], or leaves out an optional field.
+func withoutNull(s *huma.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Type == huma.TypeArray {
+		s.Nullable = false
+	}
+	withoutNull(s.Items)
+	if more, ok := s.AdditionalProperties.(*huma.Schema); ok {
+		withoutNull(more)
+	}
+	for _, p := range s.Properties {
+		withoutNull(p)
+	}
 }
 
 // schemaNames are the names of the schemas that are not named as their type. Generated clients use these names, so they

@@ -31,6 +31,7 @@ func (s *server) session(c *call) error {
 	if err != nil {
 		return named(err, "session", pool+"/"+name)
 	}
+	view.Queue, view.Journal = orEmpty(view.Queue), orEmpty(view.Journal)
 	return writeJSON(c.w, http.StatusOK, &view)
 }
 

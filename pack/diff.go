@@ -79,13 +79,13 @@ func walk[T any](before, after []T, name func(T) string, visit func(before, afte
 }
 
 // PacksOf returns the packs of the pool's actions that changed since old, sorted. If none of them changed, it returns
-// all of them. old may be nil.
+// all of them. old may be nil, and the list is not.
 func PacksOf(old, new *Set, pool string) []string {
 	p, ok := new.Pool(pool)
 	if !ok {
-		return nil
+		return []string{}
 	}
-	var all, changed []string
+	all, changed := []string{}, []string{}
 	for _, ref := range p.Actions {
 		a, _ := new.Action(ref)
 		if slices.Contains(all, a.Pack) {

@@ -5,11 +5,11 @@ import type * as read from './types'
 
 type Told = components['schemas']
 
-/** What a type is where a text is any text, where what the description leaves open may be anything, and where a list is never null. */
+/** What a type is where a text is any text, and where what the description leaves open may be anything. */
 type Loose<T> = unknown extends T ? any
   : T extends string ? string
   : T extends readonly (infer V)[] ? Loose<V>[]
-  : T extends object ? { [K in keyof T]: Loose<Exclude<T[K], null>> }
+  : T extends object ? { [K in keyof T]: Loose<T[K]> }
   : T
 
 type Answer<K extends keyof Told> = Loose<Told[K]>
