@@ -247,6 +247,7 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	p.until("the cursor is in the address", func() bool { return p.query("at") != "" })
 	p.shows(".readout", "running 1.")
 	p.shows(".readout", "1 entry written")
+	p.shows(".readout", "of 1 busy") // its pool
 	require.Contains(t, p.value("document.querySelector('.steer input').getAttribute('aria-valuetext')"), "running 1.")
 	begun := ask[struct {
 		At time.Time `json:"started_at"`

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Drawn } from './lanes'
-import { readout } from './readout'
+import { busyOf, readout } from './readout'
 
 const start = Date.parse('2026-11-25T17:00:00Z')
 const at = (s: number) => new Date(start + s * 1000).toISOString()
@@ -26,4 +26,18 @@ describe('readout', () => {
   it('names what its worker ran beside', () => expect(readout({ ...t, missing: [], neighbours: [
     { execution: 'y', action_ref: 'p.other', status: 'completed', attempt: 1, started_at: at(20), finished_at: at(28) }] }, start + 25_000, start + 200_000)).toContain('its worker ran p.other'))
   it('says that it runs while it does', () => expect(readout({ ...t, run: [{ from: at(60), to: at(100), attempt: 2 }], output: [] }, start + 100_000, start + 100_000)[0]).toBe('runs 40 s'))
+})
+
+describe('busyOf', () => {
+  const part = (name: string, slots: string) => ({ incarnation: '', node: '', name, slots, grades: '', generations: [] })
+  it.each<[string, string[], boolean, string | undefined]>([
+    ['all are busy', ['bbb'], false, 'pool 3 of 3 busy'],
+    ['on two nodes, and a slot without a worker', ['brb-', 'dbx'], false, 'pool 3 of 6 busy'],
+    ['none is busy', ['rr'], false, 'pool 0 of 2 busy'],
+    ['ready or busy', ['uur'], false, 'pool up to 2 of 3 busy'],
+    ['some are busy for sure', ['buur'], false, 'pool 1 to 3 of 4 busy'],
+    ['some are not known', ['br??'], true, 'pool 1 of 4 busy, 2 unknown, as far as was recorded'],
+    ['none is known', ['??'], true, undefined],
+    ['there is no such pool', [], false, undefined],
+  ])('%s', (_, slots, partial, want) => expect(busyOf({ pools: [...slots.map((s) => part('py', s)), part('other', 'bbbb')], partial }, 'py')).toBe(want))
 })

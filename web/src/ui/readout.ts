@@ -1,5 +1,6 @@
 // What was at one moment of a timeline, in words. Pure.
 import type { Run, State } from '../api/types'
+import type { Fleet } from '../pages/past'
 import { duration } from '../state/time'
 import type { Drawn } from './lanes'
 
@@ -46,6 +47,16 @@ function running(t: Drawn, run: Run, at: number, now: number): string {
     ...(fraction === undefined ? [] : [`${Math.round(fraction * 100)} %`]),
     ...(lines ? [`${t.outputCut ? 'at least ' : ''}${lines.toLocaleString('en')} ${lines === 1 ? 'entry' : 'entries'} written`] : []),
   ].join(', ')
+}
+
+/** How many workers of a pool were busy, by the fleet at that time; undefined: none of its workers is known. Of some it is only known that they were ready or busy. */
+export function busyOf(f: Pick<Fleet, 'pools' | 'partial'>, pool: string): string | undefined {
+  const letters = f.pools.filter((p) => p.name === pool).flatMap((p) => [...p.slots]).filter((letter) => letter !== '-')
+  const count = (wanted: string) => letters.filter((letter) => letter === wanted).length
+  const [busy, maybe, unknown] = [count('b'), count('u'), count('?')]
+  if (letters.length === unknown) return undefined
+  const n = maybe === 0 ? `${busy}` : `${busy ? `${busy} to` : 'up to'} ${busy + maybe}`
+  return `pool ${n} of ${letters.length} busy${unknown ? `, ${unknown} unknown` : ''}${f.partial ? ', as far as was recorded' : ''}`
 }
 
 /** The last event before a moment. */
