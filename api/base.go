@@ -10,7 +10,7 @@ import (
 
 // HTTP says under which path browsers and other callers see the API.
 type HTTP struct {
-	BasePath string `yaml:"base_path" help:"Path below which a proxy shows the node, as in /troupe; the console is at /troupe/console/ then. The node answers there and at / too, so the proxy may remove the path or leave it. Empty: none."`
+	BasePath string `yaml:"base_path" flag:"base-path" help:"Path below which a proxy shows the node, as in /troupe; the console is at /troupe/console/ then. The node answers there and at / too, so the proxy may remove the path or leave it. Empty: none."`
 }
 
 const basePathMax = 256 // characters

@@ -267,3 +267,22 @@ func TestConfigAndDoctor(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	require.FileExists(t, filepath.Join(data, storeName))
 }
+
+// The path below which a proxy shows the node can be given as its neighbours can: in the file, by the environment, and by a flag.
+func TestTheBasePathAsAFlag(t *testing.T) {
+	t.Parallel()
+	env := []string{"TROUPE_HTTP_BASE_PATH=/env"}
+	for _, c := range []struct{ args, want []string }{
+		{nil, []string{"base_path", "/env", "TROUPE_HTTP_BASE_PATH"}},
+		{[]string{"--base-path", "/ops/troupe"}, []string{"base_path", "/ops/troupe", "--base-path"}},
+	} {
+		r := call(t, "", env, append([]string{"config"}, c.args...)...)
+		require.Zero(t, r.code, r.err)
+		for _, want := range c.want {
+			require.Contains(t, r.out, want)
+		}
+	}
+	r := call(t, "", nil, "config", "--base-path", "troupe")
+	require.Equal(t, 1, r.code, r.err)
+	require.Contains(t, r.err, "http.base_path: must begin with a slash")
+}
