@@ -35,6 +35,8 @@ type Backend interface {
 	Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error)
 	// Remains says what is still known of an execution that is not stored.
 	Remains(ctx context.Context, id messages.ExecutionID) (view.Remains, error)
+	// KeptFrom is when an execution must have ended to be kept; zero: all are.
+	KeptFrom() time.Time
 	// EventsBetween returns those in a range of time, and how many it leaves out.
 	EventsBetween(ctx context.Context, q store.EventQuery) (store.EventPage, error)
 	// Wait returns the execution once it is terminal, or its current state when ctx ends.

@@ -55,6 +55,7 @@ type backend struct {
 	acts      []string     // what was done by whom
 	bulk      Bulk
 	remains   *view.Remains
+	kept      time.Time
 }
 
 var worker0 = view.Worker{
@@ -256,6 +257,8 @@ func (b *backend) Remains(_ context.Context, id messages.ExecutionID) (view.Rema
 	}
 	return *b.remains, nil
 }
+
+func (b *backend) KeptFrom() time.Time { return b.kept }
 
 func (b *backend) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
 	return b.ReadJournal(ctx, q)

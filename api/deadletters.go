@@ -26,11 +26,11 @@ func deadLetterRoutes() []*route {
 			params:  []param{{name: "hours", kind: "integer", help: "How far back to count, 1 to 720; 48 where left out."}},
 			summary: "Counts by worker, action, reason and hour.", result: DeadLetterStats{}, handle: (*server).deadLetterStats},
 		{method: "GET", path: one, scope: ScopeRead, group: "dead letters",
-			summary: "One dead letter, with up to 64 KiB of its body.", result: store.DeadLetter{}, handle: (*server).deadLetter},
+			summary: "One dead letter, with up to 64 KiB of its body.", result: DeadLetterView{}, handle: (*server).deadLetter},
 		{method: "POST", reason: true, path: one + "/requeue", scope: ScopeOperate, group: "dead letters", status: http.StatusCreated,
 			summary: "Submit its execution again, as /retry does.", result: form.ExecutionView{}, handle: (*server).requeue},
 		{method: "POST", reason: true, path: one + "/discard", scope: ScopeOperate, group: "dead letters",
-			summary: "Mark it as handled, without a new execution.", result: store.DeadLetter{}, handle: (*server).discard},
+			summary: "Mark it as handled, without a new execution.", result: DeadLetterView{}, handle: (*server).discard},
 	}
 }
 
@@ -49,6 +49,9 @@ func (s *server) deadLetters(c *call) error {
 	}
 	view, err := s.letters(c.r.Context(), &f, before, limit)
 	if err != nil {
+		return err
+	}
+	if err := s.findGone(c.r.Context(), view.DeadLetters); err != nil {
 		return err
 	}
 	return writeJSON(c.w, http.StatusOK, view)
@@ -91,7 +94,7 @@ func (s *server) letters(ctx context.Context, f *store.DeadLetterFilter, before 
 	if f.IsZero() {
 		size = limit
 	}
-	view := &DeadLetterList{DeadLetters: []store.DeadLetter{}, More: store.MoreEnd}
+	view := &DeadLetterList{DeadLetters: []DeadLetterView{}, More: store.MoreEnd}
 	for {
 		page, err := s.Backend.DeadLetters().ListDeadLetters(ctx, last.ID, size)
 		if err != nil {
@@ -102,7 +105,7 @@ func (s *server) letters(ctx context.Context, f *store.DeadLetterFilter, before 
 			if !f.Match(&page[i]) {
 				continue
 			}
-			if view.DeadLetters = append(view.DeadLetters, page[i]); len(view.DeadLetters) == limit {
+			if view.DeadLetters = append(view.DeadLetters, DeadLetterView{DeadLetter: page[i]}); len(view.DeadLetters) == limit {
 				return view.on(store.MoreFound, last), nil
 			}
 		}
@@ -113,6 +116,31 @@ func (s *server) letters(ctx context.Context, f *store.DeadLetterFilter, before 
 			return view.on(store.MoreUnsearched, last), nil
 		}
 	}
+}
+
+// findGone marks the dead letters whose executions the store does not have.
+func (s *server) findGone(ctx context.Context, letters []DeadLetterView) error {
+	var ids []int64
+	for i := range letters {
+		if !letters[i].Execution.IsZero() {
+			ids = append(ids, letters[i].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	found, err := s.Backend.DeadLetters().FindDeadLetters(ctx, ids)
+	if err != nil {
+		return err
+	}
+	gone := map[int64]bool{}
+	for i := range found {
+		gone[found[i].ID] = found[i].Status == messages.StatusInvalid
+	}
+	for i := range letters {
+		letters[i].Gone = gone[letters[i].ID]
+	}
+	return nil
 }
 
 // on is the page with the way to the next one.
@@ -156,7 +184,7 @@ func (s *server) deadLetter(c *call) error {
 	if err != nil {
 		return named(err, "dead letter", strconv.FormatInt(id, 10))
 	}
-	return writeJSON(c.w, http.StatusOK, &letter)
+	return s.letter(c, letter)
 }
 
 func (s *server) requeue(c *call) error {
@@ -180,5 +208,14 @@ func (s *server) discard(c *call) error {
 	if err != nil {
 		return named(err, "dead letter", strconv.FormatInt(id, 10))
 	}
-	return writeJSON(c.w, http.StatusOK, &letter)
+	return s.letter(c, letter)
+}
+
+// letter answers with one dead letter.
+func (s *server) letter(c *call, letter store.DeadLetter) error {
+	view := []DeadLetterView{{DeadLetter: letter}}
+	if err := s.findGone(c.r.Context(), view); err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, &view[0])
 }

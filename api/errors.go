@@ -29,6 +29,7 @@ type ErrorGroups struct {
 	Left       int               `json:"left,omitempty" doc:"groups beyond the limit"`
 	More       store.More        `json:"more" doc:"end: all was looked at; unsearched: there may be more"`
 	SearchedTo *SearchedView     `json:"searched_to,omitempty" doc:"how far was looked, where that was not all"`
+	KeptFrom   time.Time         `json:"kept_from,omitzero" doc:"what failed before it, from from on, is deleted by its retention and in no group; /series still counts it"`
 }
 
 // unsuccessful are the statuses of executions that failed.
@@ -73,6 +74,9 @@ func (s *server) errors(c *call) error {
 		}
 		v = ErrorGroups{From: f.From, To: f.To, By: by, Executions: groups.All(), More: reached.More}
 		v.Groups, v.Left = groups.Done(limit)
+		if kept := s.Backend.KeptFrom(); kept.After(f.From) {
+			v.KeptFrom = kept
+		}
 		if reached.More != store.MoreEnd {
 			v.SearchedTo = &SearchedView{At: reached.Searched.At, Seq: reached.Searched.Seq, Walked: reached.Searched.Walked}
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/url"
 	"testing"
 	"time"
 
@@ -30,6 +31,10 @@ func TestFailuresAreAnsweredInGroups(t *testing.T) {
 	require.Len(t, got.Groups, 1)
 	require.Equal(t, "row ‹n› is bad", got.Groups[0].Message)
 	require.Len(t, got.Groups[0].Examples, 2)
+	require.Zero(t, got.KeptFrom)
+	b.kept = got.From.Add(time.Minute)
+	require.Zero(t, read[ErrorGroups](t, ask(t, h, "GET", path+"?from="+url.QueryEscape(got.From.Add(2*time.Minute).Format(time.RFC3339)), ""), 200).KeptFrom)
+	require.True(t, b.kept.Equal(read[ErrorGroups](t, ask(t, h, "GET", path+"?from="+url.QueryEscape(got.From.Format(time.RFC3339)), ""), 200).KeptFrom), "what failed before is deleted")
 	got = read[ErrorGroups](t, ask(t, h, "GET", path+"?by=code&status=timed_out", ""), 200)
 	require.Equal(t, []any{0, 0}, []any{got.Executions, len(got.Groups)})
 	b.more = store.MoreUnsearched

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -180,6 +181,15 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, 4, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
 	require.Equal(t, id, read[form.ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)
 	require.Equal(t, "discarded", read[store.DeadLetter](t, ask(t, h, "POST", "/api/v1/dead-letters/2/discard", ""), 200).Resolution)
+
+	_, err = b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "expired", Execution: messages.NewExecutionID(), Resolution: "failed"})
+	require.NoError(t, err)
+	var gone []bool
+	for _, d := range read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters", ""), 200).DeadLetters {
+		gone = append(gone, d.Gone)
+		require.Equal(t, d.Gone, read[DeadLetterView](t, ask(t, h, "GET", fmt.Sprintf("/api/v1/dead-letters/%d", d.ID), ""), 200).Gone)
+	}
+	require.Equal(t, []bool{true, false, false, false, false}, gone, "the newest one's execution is not stored, and one names none")
 }
 
 // sought keeps which sessions were asked for.

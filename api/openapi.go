@@ -119,6 +119,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[view.Worker]():        "WorkerView",
 	reflect.TypeFor[hub.Problem]():        "LiveProblem",
 	reflect.TypeFor[view.Live]():          "OutputEntry",
+	reflect.TypeFor[DeadLetterView]():     "DeadLetter",
 }
 
 // schemaName is the name of a type's schema.

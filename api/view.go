@@ -164,12 +164,18 @@ type ActionList struct {
 	Actions []ActionView `json:"actions"`
 }
 
+// DeadLetterView is a dead letter, and whether its execution is still there.
+type DeadLetterView struct {
+	store.DeadLetter
+	Gone bool `json:"execution_gone,omitempty" doc:"the store does not have its execution: the 404 of GET /api/v1/executions/{id} says what is still known of it"`
+}
+
 // DeadLetterList is a page of dead letters, newest first.
 type DeadLetterList struct {
-	DeadLetters []store.DeadLetter `json:"dead_letters"`
-	NextCursor  string             `json:"next_cursor,omitempty"`
-	More        store.More         `json:"more" doc:"found: the page is full, and more may follow; unsearched: the node has looked at as many as it does for one page, and next_cursor looks further; end: nothing follows"`
-	SearchedTo  *LetterSearched    `json:"searched_to,omitempty" doc:"how far the page has looked; missing at the end of the list"`
+	DeadLetters []DeadLetterView `json:"dead_letters"`
+	NextCursor  string           `json:"next_cursor,omitempty"`
+	More        store.More       `json:"more" doc:"found: the page is full, and more may follow; unsearched: the node has looked at as many as it does for one page, and next_cursor looks further; end: nothing follows"`
+	SearchedTo  *LetterSearched  `json:"searched_to,omitempty" doc:"how far the page has looked; missing at the end of the list"`
 }
 
 // LetterSearched is how far a page of dead letters has looked.

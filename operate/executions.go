@@ -27,6 +27,9 @@ func (q *executions) Get(ctx context.Context, id messages.ExecutionID) (messages
 	return e, found("execution", id, err)
 }
 
+// KeptFrom is when an execution must have ended to be kept; zero: all are.
+func (q *executions) KeptFrom() time.Time { return keptFrom(q.cfg.Clock.Now(), q.cfg.Retains) }
+
 // List returns a page of executions, newest first.
 func (q *executions) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return q.cfg.Store.List(ctx, f)

@@ -100,6 +100,7 @@ type Store interface {
 	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
 	Routers(ctx context.Context) ([]store.Router, error)
 	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
+	DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]store.DeadLetter, error)
 	ReadKeyframes(ctx context.Context, q store.KeyframeQuery) ([]store.Keyframe, error)
 	WorkerEventsBetween(ctx context.Context, q store.WorkerEventQuery) (store.WorkerEventPage, error)
 	ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)

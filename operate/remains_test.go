@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -56,4 +57,26 @@ func TestWhatRemainsOfADeletedExecution(t *testing.T) {
 	v, err = a.Remains(t.Context(), ran.ID)
 	require.NoError(t, err)
 	require.Contains(t, v.Message(ran.ID), "Still known: it ran core.echo on a/shell/0: failed")
+}
+
+// A dead letter says that its execution was stored, but for one that nobody could read: it may name any.
+func TestADeadLetterRemainsOfADeletedExecution(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := c.join("a", "shell", 1)
+	gone := messages.NewExecutionID()
+	letter := func(reason, resolution string) view.Remains {
+		_, err := c.store.SaveDeadLetter(t.Context(), store.DeadLetter{Execution: gone, Attempt: 2, Reason: reason, Resolution: resolution, Action: "core.echo", Worker: "a/shell/0"})
+		require.NoError(t, err)
+		v, err := a.Remains(t.Context(), gone)
+		require.NoError(t, err)
+		return v
+	}
+	require.False(t, letter("malformed", "quarantined: it is no JSON").Was)
+	require.False(t, letter("expired", "missing").Was)
+	v := letter("expired", "failed")
+	require.True(t, v.Was)
+	require.Len(t, v.Letters, 3)
+	require.Equal(t, view.LetterRemains{ID: 3, At: v.Letters[0].At, Reason: "expired", Resolution: "failed", Attempt: 2, Action: "core.echo", Worker: "a/shell/0"}, v.Letters[0])
+	require.Contains(t, v.Message(gone), "Still known: dead letter 3 at ")
 }

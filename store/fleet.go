@@ -304,6 +304,8 @@ type DeadLetters interface {
 	SaveDeadLetter(ctx context.Context, d DeadLetter) (int64, error)
 	// ListDeadLetters returns a page without bodies, newest first, below the given id (0: from the newest).
 	ListDeadLetters(ctx context.Context, before int64, limit int) ([]DeadLetter, error)
+	// DeadLettersOf returns those that name an execution, whether that is stored or not, without bodies, newest first.
+	DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]DeadLetter, error)
 	// GetDeadLetter returns one record. Its body was cut by CutBody.
 	GetDeadLetter(ctx context.Context, id int64) (DeadLetter, error)
 	// ResolveDeadLetter records what a person did with it: requeued or discarded.

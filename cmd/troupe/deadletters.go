@@ -92,10 +92,14 @@ func (w *wantedLetters) query(ctx context.Context, c *client.Client) (url.Values
 	return query, span, err
 }
 
-func (d deadLetters) showAll(v any, letters []store.DeadLetter, now time.Time) error {
+func (d deadLetters) showAll(v any, letters []api.DeadLetterView, now time.Time) error {
 	rows := make([][]string, len(letters))
 	for i, l := range letters {
-		rows[i] = []string{fmt.Sprint(l.ID), ago(l.At, now), l.Reason, l.Resolution, idText(l.Execution), l.Action, string(l.Worker), l.Queue}
+		became := l.Resolution
+		if l.Gone {
+			became = joined(became, "its execution is not stored")
+		}
+		rows[i] = []string{fmt.Sprint(l.ID), ago(l.At, now), l.Reason, became, idText(l.Execution), l.Action, string(l.Worker), l.Queue}
 	}
 	return d.show(v, []string{"ID", "AGE", "REASON", "RESOLUTION", "EXECUTION", "ACTION", "WORKER", "QUEUE"}, rows)
 }
@@ -105,11 +109,11 @@ func letterPath(id, verb string) string { return deadLettersPath + "/" + url.Pat
 func (d deadLetters) one() *cobra.Command {
 	return &cobra.Command{Use: "show ID", Short: "Show one dead letter", Args: exactly("ID"),
 		RunE: d.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			var l store.DeadLetter
+			var l api.DeadLetterView
 			if err := c.Get(ctx, letterPath(args[0], ""), &l); err != nil {
 				return err
 			}
-			if err := d.showAll(l, []store.DeadLetter{l}, c.Now()); err != nil || d.output == "json" {
+			if err := d.showAll(l, []api.DeadLetterView{l}, c.Now()); err != nil || d.output == "json" {
 				return err
 			}
 			_, err := fmt.Fprintf(d.out, "\nheaders %s\nbody    %s\n", visible(string(l.Headers)), visible(clipTo(string(l.Body), 4000)))

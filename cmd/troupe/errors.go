@@ -83,6 +83,11 @@ func (x executions) sayLeft(v *api.ErrorGroups) error {
 			return err
 		}
 	}
+	if !v.KeptFrom.IsZero() {
+		if _, err := fmt.Fprintf(x.out, "what failed before %s is deleted by its retention; `troupe series` still counts it\n", clock(v.KeptFrom)); err != nil {
+			return err
+		}
+	}
 	if v.SearchedTo == nil {
 		return nil
 	}

@@ -21,6 +21,7 @@ type Remains struct {
 	RetriesN  int                     `json:"retries_n,omitempty" doc:"how many those are, as far as 1,000"`
 	Run       *Run                    `json:"run,omitempty" doc:"its last run, where this node's memory has it"`
 	Worker    messages.WorkerID       `json:"worker,omitempty" doc:"of that run"`
+	Letters   []LetterRemains         `json:"dead_letters,omitempty" doc:"the dead letters that name it, newest first: up to 20"`
 	Looked    []string                `json:"looked_at" doc:"where it was looked for"`
 }
 
@@ -31,6 +32,17 @@ type RetryRemains struct {
 	Action      string               `json:"action_ref"`
 	Status      messages.Status      `json:"status"`
 	RequestedAt time.Time            `json:"requested_at"`
+}
+
+// LetterRemains is a dead letter that names the execution.
+type LetterRemains struct {
+	ID         int64             `json:"id"`
+	At         time.Time         `json:"at"`
+	Reason     string            `json:"reason"`
+	Resolution string            `json:"resolution"`
+	Attempt    messages.Attempt  `json:"attempt,omitempty"`
+	Action     string            `json:"action_ref,omitempty"`
+	Worker     messages.WorkerID `json:"worker,omitempty"`
 }
 
 // Message says in a sentence what became of the execution.
@@ -63,6 +75,10 @@ func (r *Remains) facts() string {
 			text += " by " + e.Caller
 		}
 		known = append(known, text)
+	}
+	if len(r.Letters) > 0 {
+		d := &r.Letters[0]
+		known = append(known, fmt.Sprintf("dead letter %d at %s: %s", d.ID, d.At.UTC().Format(time.RFC3339), d.Reason))
 	}
 	if r.RetriesN > 0 {
 		last := &r.Retries[len(r.Retries)-1]

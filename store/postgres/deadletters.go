@@ -60,6 +60,11 @@ func (s *deadLetterRows) ListDeadLetters(ctx context.Context, before int64, limi
 	return s.deadLetters(ctx, "list dead letters", bodilessLetters+" WHERE id < $1 ORDER BY id DESC LIMIT $2", before, pageSize(limit))
 }
 
+// DeadLettersOf returns those that name an execution.
+func (s *deadLetterRows) DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]store.DeadLetter, error) {
+	return s.deadLetters(ctx, "list an execution's dead letters", bodilessLetters+" WHERE execution = $1 ORDER BY id DESC LIMIT $2", uuidOf(id), pageSize(limit))
+}
+
 // GetDeadLetter returns one record.
 func (s *deadLetterRows) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
 	found, err := s.deadLetters(ctx, "get dead letter", wholeLetters+" WHERE id = $1", id)

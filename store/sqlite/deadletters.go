@@ -72,14 +72,24 @@ func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([
 	if before <= 0 {
 		before = 1<<63 - 1
 	}
-	var out []store.DeadLetter
-	err := s.read(ctx, "list dead letters", func(c *conn) error {
-		return c.query(bodilessLetters+" WHERE id < ? ORDER BY id DESC LIMIT ?", func(row row) error {
+	return s.deadLetters(ctx, "list dead letters", " WHERE id < ? ORDER BY id DESC LIMIT ?", before, int64(pageSize(limit)))
+}
+
+// DeadLettersOf returns those that name an execution.
+func (s *Store) DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]store.DeadLetter, error) {
+	return s.deadLetters(ctx, "list an execution's dead letters", " INDEXED BY dead_letter_execution WHERE execution = ? ORDER BY id DESC LIMIT ?", id[:], int64(pageSize(limit)))
+}
+
+// deadLetters reads records without their bodies.
+func (s *Store) deadLetters(ctx context.Context, what, which string, args ...any) (out []store.DeadLetter, err error) {
+	err = s.read(ctx, what, func(c *conn) error {
+		out = nil
+		return c.query(bodilessLetters+which, func(row row) error {
 			var d store.DeadLetter
 			err := scanDeadLetter(row, &d)
 			out = append(out, d)
 			return err
-		}, before, int64(pageSize(limit)))
+		}, args...)
 	})
 	return out, err
 }

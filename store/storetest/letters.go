@@ -47,6 +47,24 @@ func testManyDeadLetters(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	require.Equal(t, ids[:1], letterIDs(page))
 
+	d.Execution = all[2].Execution // that is not stored
+	number, err := k.SaveDeadLetter(ctx, d)
+	require.NoError(t, err)
+	of := func(id messages.ExecutionID, limit int) (ids []int64) {
+		list, err := k.DeadLettersOf(ctx, id, limit)
+		require.NoError(t, err)
+		for _, d := range list {
+			require.Equal(t, id, d.Execution)
+			require.Empty(t, d.Body)
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []int64{number, ids[2]}, of(d.Execution, 10), "newest first")
+	require.Equal(t, []int64{number}, of(d.Execution, 1))
+	require.Equal(t, ids[:1], of(failed.ID, 10))
+	require.Empty(t, of(messages.NewExecutionID(), 10))
+
 	found, err := k.FindDeadLetters(ctx, []int64{ids[3], 1 << 40, ids[0]})
 	require.NoError(t, err)
 	require.ElementsMatch(t, []store.Letter{all[0], all[3]}, found)

@@ -149,6 +149,7 @@ func joined(t *testing.T, before, after []json.RawMessage) int {
 func TestADeletedExecutionSaysSo(t *testing.T) {
 	apart(t)
 	var gone, next messages.Execution
+	lost := messages.NewExecutionID()
 	n := seeded(t, func(s *sqlite.Store) {
 		gone = stored(t, s, messages.Execution{})
 		next = retried(t, s, gone)
@@ -159,6 +160,8 @@ func TestADeletedExecutionSaysSo(t *testing.T) {
 		require.NoError(t, s.AppendJournal(t.Context(), []messages.JournalEntry{{Incarnation: messages.NewIncarnation(), Number: 1, Kind: messages.JournalOperator,
 			Subject: gone.ID.String(), What: "cancel", Caller: "ann", At: now.Add(-2 * time.Hour)}}))
 		apply(t, s, &store.End{ID: next.ID, Outcome: messages.Outcome{Status: messages.Cancelled}})
+		_, err = s.SaveDeadLetter(t.Context(), store.DeadLetter{At: now.Add(-time.Minute), Execution: lost, Attempt: 1, Action: "core.noop", Worker: "n1/go/0", Queue: "q", Reason: "expired", Resolution: "failed"})
+		require.NoError(t, err)
 	}, "--config", configured(t, "retention: {executions: 3600}\n"))
 	p := open(t, n, "/console/executions/"+gone.ID.String(), "404")
 	p.shows(".empty", "It was deleted by retention. This node keeps ended executions for 1 h.")
@@ -171,6 +174,20 @@ func TestADeletedExecutionSaysSo(t *testing.T) {
 	p.visit("/console/executions/" + messages.NewExecutionID().String())
 	p.shows(".empty", "Nothing of it is stored")
 	require.Zero(t, p.count(".remains"))
+
+	p.visit("/console/dead-letters")
+	p.shows("tbody", "deleted")
+	p.do(chromedp.Click("tbody td a", chromedp.ByQuery))
+	p.shows(".facts", "It is not stored any more: what is still known of it")
+	p.looks("letter-deleted")
+	p.do(chromedp.Click(`.facts a[href^="executions/"]`, chromedp.ByQuery))
+	p.shows(".empty", "It was stored, and is no more.")
+	p.shows(".remains", "core.noop, attempt 1, n1/go/0")
+	p.visit("/console/errors?from=-2h")
+	p.shows("main", "is deleted by its retention. What is still known of it are counts: charts of this time")
+	p.visit("/console/errors?from=" + time.Now().Add(-10*time.Minute).UTC().Format(time.RFC3339))
+	p.shows(".foot", "executions failed from")
+	require.NotContains(t, p.text("main"), "retention")
 }
 
 // slowPack has an action whose one worker writes and takes its time.

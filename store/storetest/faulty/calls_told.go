@@ -13,6 +13,11 @@ func (c *calls) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 	return value(ctx, c, d.Key != "", func() (int64, error) { return c.Store.SaveDeadLetter(ctx, d) })
 }
 
+// DeadLettersOf implements store.Store.
+func (c *calls) DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]store.DeadLetter, error) {
+	return value(ctx, c, once, func() ([]store.DeadLetter, error) { return c.Store.DeadLettersOf(ctx, id, limit) })
+}
+
 // ListDeadLetters implements store.Store.
 func (c *calls) ListDeadLetters(ctx context.Context, before int64, limit int) ([]store.DeadLetter, error) {
 	return value(ctx, c, once, func() ([]store.DeadLetter, error) { return c.Store.ListDeadLetters(ctx, before, limit) })

@@ -206,6 +206,7 @@ export interface Remains {
   retries_n?: number
   run?: WorkerRun
   worker?: string
+  dead_letters?: { id: number; at: string; reason: string; resolution: string; attempt?: number; action_ref?: string; worker?: string }[]
 }
 
 export type Scope = 'read' | 'submit' | 'operate' | 'admin'
@@ -358,6 +359,8 @@ export interface DeadLetter {
   queue?: string
   reason: string
   resolution: string
+  /** The store does not have its execution. */
+  execution_gone?: boolean
 }
 export interface DeadLetterDetail extends DeadLetter {
   died_at?: string
@@ -516,6 +519,8 @@ export interface ErrorGroups {
   left?: number
   more: 'end' | 'unsearched'
   searched_to?: Searched
+  /** What failed before it is deleted. */
+  kept_from?: string
 }
 
 export interface Configuration { node: string; settings: { key: string; value: string; source: string }[] }
