@@ -209,7 +209,18 @@ func TestSessionsAreSearchedByName(t *testing.T) {
 	s := &sought{Store: b.Store}
 	b.Store = s
 	require.Empty(t, read[SessionList](t, ask(t, New(Config{Backend: b}), "GET", "/api/v1/sessions?q=user-&pool=go&bound=1", ""), 200).Sessions)
-	require.Equal(t, []store.SessionFilter{{Pool: "go", Prefix: "user-", Bound: true}}, s.filters)
+	require.Equal(t, []store.SessionFilter{{Pools: []string{"go"}, Names: []store.NameRange{{From: "user-", To: "user."}}, Bound: true}}, s.filters)
+	query := "q=a&q=user-&not.q=user-9&pool=go&pool=py.lab&not.pool=python&not.bound=1"
+	require.Empty(t, read[SessionList](t, ask(t, New(Config{Backend: b}), "GET", "/api/v1/sessions?"+query, ""), 200).Sessions)
+	require.Equal(t, store.SessionFilter{
+		Pools: []string{"go", "py.lab"}, NotPools: []string{"python"}, Unbound: true,
+		Names: []store.NameRange{{From: "a", To: "b"}, {From: "user-", To: "user-9"}, {From: "user-:", To: "user."}},
+	}, s.filters[1])
+	for query, why := range map[string]string{
+		"q=user-1&not.q=user": "q and not.q leave no name", "bound=1&not.bound=1": "leave no session", strings.Repeat("&pool=a", 21)[1:]: "pool may be given 20 times, and is 21",
+	} {
+		refused(t, ask(t, New(Config{Backend: b}), "GET", "/api/v1/sessions?"+query, ""), 400, messages.CodeInvalidRequest, why)
+	}
 }
 
 func TestSessionPages(t *testing.T) {

@@ -54,11 +54,11 @@ func (s *server) sessions(c *call) error {
 	if err != nil {
 		return err
 	}
-	bound, err := c.query.flag("bound")
+	f, err := sessionFilter(c.query)
 	if err != nil {
 		return err
 	}
-	f, after := store.SessionFilter{Pool: c.query.text("pool"), Prefix: c.query.text("q"), Bound: bound}, ""
+	after := ""
 	if text := c.query.text("cursor"); text != "" {
 		if after, err = parseCursor(text); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (s *server) sessions(c *call) error {
 	}
 	view := SessionList{Sessions: orEmpty(list)}
 	if len(list) == limit {
-		view.NextCursor = cursor(sessionPosition(f.Pool, list[limit-1]))
+		view.NextCursor = cursor(sessionPosition(f.Only(), list[limit-1]))
 	}
 	return writeJSON(c.w, http.StatusOK, &view)
 }

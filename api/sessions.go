@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/store"
 )
 
 func sessionRoutes() []*route {
@@ -11,15 +12,48 @@ func sessionRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/api/v1/sessions", scope: ScopeRead, group: "sessions",
 			params: []param{
-				{name: "pool", kind: "string", help: "Only this pool."},
-				{name: "q", kind: "string", help: "Only names that begin so."},
-				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
+				{name: "pool", kind: "string", many: true, help: "Only this pool; repeat it for one of several."},
+				{name: "q", kind: "string", many: true, help: "Only names that begin so; repeat it for several beginnings."},
+				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."},
+				{name: notPrefix + "pool", kind: "string", many: true, help: "None of this pool; repeat it for several."},
+				{name: notPrefix + "q", kind: "string", many: true, help: "No names that begin so; repeat it for several beginnings."},
+				{name: notPrefix + "bound", kind: "boolean", help: "1: only sessions that are not bound."}, limitParam, cursorParam},
 			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
 			summary: "One session: what runs and waits in it, and what happened to it.", result: view.SessionDetail{}, handle: (*server).session},
 		{method: "DELETE", path: one, scope: ScopeOperate, group: "sessions",
 			summary: "End an idle session: its binding ends and its worker drops its state.", result: view.Session{}, handle: (*server).endSession},
 	}
+}
+
+func sessionFilter(q query) (f store.SessionFilter, err error) {
+	if f.Pools, err = q.several("pool"); err != nil {
+		return f, err
+	}
+	if f.NotPools, err = q.several(notPrefix + "pool"); err != nil {
+		return f, err
+	}
+	if f.Bound, err = q.flag("bound"); err != nil {
+		return f, err
+	}
+	if f.Unbound, err = q.flag(notPrefix + "bound"); err != nil {
+		return f, err
+	}
+	if f.Bound && f.Unbound {
+		return f, invalid("bound and not.bound leave no session; give one of them")
+	}
+	only, err := q.several("q")
+	if err != nil {
+		return f, err
+	}
+	not, err := q.several(notPrefix + "q")
+	if err != nil || len(only)+len(not) == 0 {
+		return f, err
+	}
+	if f.Names = store.NameRanges(only, not); len(f.Names) == 0 {
+		return f, invalid("q and not.q leave no name")
+	}
+	return f, nil
 }
 
 func (s *server) session(c *call) error {

@@ -142,7 +142,7 @@ func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
 	const idle, sweep = 300 * time.Millisecond, 100 * time.Millisecond
 	k := lab(t, func(c *node.Config) { c.SessionTimeout, c.SessionSweep = idle, sweep }, pythonPack(t, "", counting))
 	bound := func() []store.Session {
-		list, err := k.Sessions(t.Context(), store.SessionFilter{Pool: "py.lab", Bound: true}, "", 10)
+		list, err := k.Sessions(t.Context(), store.SessionFilter{Pools: []string{"py.lab"}, Bound: true}, "", 10)
 		require.NoError(t, err)
 		return list
 	}
@@ -292,7 +292,7 @@ func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
 func (k *kit) kept(name string, runs int64) {
 	k.t.Helper()
 	k.until("the session's state is kept", func() bool {
-		all, err := k.Sessions(k.t.Context(), store.SessionFilter{Pool: "py.lab"}, "", 10)
+		all, err := k.Sessions(k.t.Context(), store.SessionFilter{Pools: []string{"py.lab"}}, "", 10)
 		require.NoError(k.t, err)
 		for _, s := range all {
 			if s.Session == name {

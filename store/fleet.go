@@ -254,8 +254,8 @@ type Sessions interface {
 	// GetSession returns one session, or ErrNotFound.
 	GetSession(ctx context.Context, pool, session string) (Session, error)
 	// ListSessions returns a page ordered by (pool, session) after the given position: the name of a session in a list of one pool, else
-	// its pool and name joined by a slash, which no pool's name contains. A list by prefix is ordered by the names' bytes, and reads one
-	// range of an index in each pool.
+	// its pool and name joined by a slash, which no pool's name contains. A list by names is ordered by the names' bytes, and reads
+	// some ranges of an index in each pool.
 	ListSessions(ctx context.Context, f SessionFilter, after string, limit int) ([]Session, error)
 	// Unbind ends those of the bindings that have not changed, and returns how many. The rows stay, unbound. The worker is
 	// part of a binding: a router that lost the race for a session tried the same epoch as the winner.

@@ -327,7 +327,7 @@ func TestAnEndedSessionIsToldAbroad(t *testing.T) {
 	require.Equal(t, follower.config.Incarnation, router.get(ids[0]).Worker.Incarnation)
 	soon(t, func() bool { return s.told.Load() > 0 }, "it must be told")
 	soon(t, func() bool {
-		bound, err := router.store.ListSessions(t.Context(), store.SessionFilter{Pool: "pool", Bound: true}, "", 10)
+		bound, err := router.store.ListSessions(t.Context(), store.SessionFilter{Pools: []string{"pool"}, Bound: true}, "", 10)
 		return err == nil && len(bound) == 0
 	}, "and unbound")
 }

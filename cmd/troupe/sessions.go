@@ -21,26 +21,31 @@ import (
 type sessions struct{ *app }
 
 func (s sessions) command() *cobra.Command {
-	var pool, name string
-	var bound bool
-	limit := 0
+	var pools, names []string
+	var bound, unbound bool
+	limit, without := 0, unwanted{}
 	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound, or end one", Args: exactly()}
 	cmd.AddCommand(s.get(), s.end())
-	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
-	cmd.Flags().StringVar(&name, "name", "", "only names that begin so")
+	cmd.Flags().StringArrayVar(&pools, "pool", nil, "only this pool; repeat it for one of several")
+	cmd.Flags().StringArrayVar(&names, "name", nil, "only names that begin so; repeat it for several beginnings")
 	cmd.Flags().BoolVar(&bound, "bound", false, "only sessions that are bound to a worker")
+	cmd.Flags().BoolVar(&unbound, "unbound", false, "only sessions that are not bound")
+	without.flags(cmd.Flags(), map[string]string{"pool": "pools"})
+	without["q"] = cmd.Flags().StringArray("not-name", nil, "leave out names that begin so; repeat it for several")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
 	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		query := url.Values{"limit": {fmt.Sprint(limit)}}
-		if pool != "" {
-			query.Set("pool", pool)
+		for name, values := range map[string][]string{"pool": pools, "q": names} {
+			if len(values) > 0 {
+				query[name] = values
+			}
 		}
-		if name != "" {
-			query.Set("q", name)
+		for name, set := range map[string]bool{"bound": bound, "not.bound": unbound} {
+			if set {
+				query.Set(name, "1")
+			}
 		}
-		if bound {
-			query.Set("bound", "1")
-		}
+		without.ask(query)
 		var v api.SessionList
 		if err := c.Get(ctx, "/api/v1/sessions?"+query.Encode(), &v); err != nil {
 			return err

@@ -48,6 +48,8 @@ func TestSessionsAsJSONNameTheirWorkers(t *testing.T) {
 	r := s.call(t, "sessions", "--name", "user-", "--pool", "py.lab", "-o", "json")
 	require.Zero(t, r.code, r.err)
 	require.Contains(t, s.asked, "GET /api/v1/sessions?limit=100&pool=py.lab&q=user-")
+	require.Zero(t, s.call(t, "sessions", "--pool", "a", "--pool", "b", "--not-pool", "c", "--name", "x", "--not-name", "xy", "--unbound").code)
+	require.Contains(t, s.asked, "GET /api/v1/sessions?limit=100&not.bound=1&not.pool=c&not.q=xy&pool=a&pool=b&q=x")
 	var v struct {
 		Sessions []struct {
 			Session string         `json:"session"`

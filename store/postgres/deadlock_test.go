@@ -55,7 +55,7 @@ func TestBatchesMeetWithoutDeadlock(t *testing.T) {
 		})
 	}
 	work.Wait()
-	sessionsHeld, err := a.ListSessions(t.Context(), store.SessionFilter{Pool: "go"}, "", 10)
+	sessionsHeld, err := a.ListSessions(t.Context(), store.SessionFilter{Pools: []string{"go"}}, "", 10)
 	require.NoError(t, err)
 	require.NotEmpty(t, sessionsHeld, "sessions were bound")
 }

@@ -363,8 +363,11 @@ func listsOfTheConsole(l *large) {
 func sessionsByPrefix(l *large) {
 	l.execute(`INSERT INTO session (pool, session, epoch, worker_slot) SELECT 'p' || i % 3, 'user-' || i, 1, 0 FROM generate_series(1, $1::int) i`, l.rows)
 	l.execute("ANALYZE session")
+	begin := func(prefixes ...string) []store.NameRange { return store.NameRanges(prefixes, nil) }
 	for name, f := range map[string]store.SessionFilter{
-		"of all": {Prefix: "user-7777"}, "of a pool": {Pool: "p1", Prefix: "user-77"}, "none": {Prefix: "user-x"}, "most": {Prefix: "u"}, "most of a pool": {Pool: "p2", Prefix: "u"},
+		"of all": {Names: begin("user-7777")}, "of a pool": {Pools: []string{"p1"}, Names: begin("user-77")}, "none": {Names: begin("user-x")}, "most": {Names: begin("u")},
+		"most of a pool": {Pools: []string{"p2"}, Names: begin("u")}, "two beginnings": {Names: begin("user-7777", "user-9")}, "all but one pool": {NotPools: []string{"p0"}, Names: begin("user-7777")},
+		"all but the most": {Names: store.NameRanges(nil, []string{"user-1", "user-2", "user-3", "user-4", "user-5", "user-6"})},
 	} {
 		l.took(name, func() {
 			page, err := l.ListSessions(l.t.Context(), f, "", 5)
@@ -373,7 +376,7 @@ func sessionsByPrefix(l *large) {
 			if len(page) > 0 {
 				last := page[len(page)-1]
 				after := last.Pool + "/" + last.Session
-				if f.Pool != "" {
+				if f.Only() != "" {
 					after = last.Session
 				}
 				_, err = l.ListSessions(l.t.Context(), f, after, 5)

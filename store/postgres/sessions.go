@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -72,37 +75,72 @@ func (s *sessionRows) GetSession(ctx context.Context, pool, session string) (sto
 // ListSessions implements store.Store.
 func (s *sessionRows) ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error) {
 	pool, name := f.Position(after)
-	more := ""
-	if f.Bound {
-		more = " AND s.worker_inc IS NOT NULL"
+	q := sessionQuery{f: &f, args: []any{encodeText(pool), encodeText(name), pageSize(limit)}}
+	if len(f.Names) > 0 || len(f.NotPools) > 0 || len(f.Pools) > 1 {
+		sql := q.byName()
+		return s.sessions(ctx, "list sessions", sql, q.args...)
 	}
-	args := []any{encodeText(pool), encodeText(name), pageSize(limit)}
-	if f.Prefix != "" {
-		prefix := encodeText(f.Prefix)
-		args = append(args, prefix)
-		if end := store.PrefixEnd(prefix); end != "" {
-			more, args = more+` AND s.session COLLATE "C" < $5`, append(args, end)
-		}
-		return s.sessions(ctx, "list sessions", prefixedSessions(f.Pool == "", more), args...)
-	}
-	sql := sessionColumns + " WHERE (s.pool, s.session) > ($1, $2)" + more
-	if f.Pool != "" {
+	sql := sessionColumns + " WHERE (s.pool, s.session) > ($1, $2)" + q.bound()
+	if f.Only() != "" {
 		sql += " AND s.pool = $1"
 	}
-	return s.sessions(ctx, "list sessions", sql+" ORDER BY s.pool, s.session LIMIT $3", args...)
+	return s.sessions(ctx, "list sessions", sql+" ORDER BY s.pool, s.session LIMIT $3", q.args...)
 }
 
-// prefixedSessions reads a range of the index session_name in each pool, or in that of $1. More are its further conditions.
-func prefixedSessions(all bool, more string) string {
-	pools := "WITH p (pool) AS (VALUES ($1::text)) "
-	if all {
-		pools = `WITH RECURSIVE p (pool) AS ((SELECT s.pool FROM session s WHERE s.pool >= $1 ORDER BY s.pool LIMIT 1)
- UNION ALL SELECT (SELECT s.pool FROM session s WHERE s.pool > p.pool ORDER BY s.pool LIMIT 1) FROM p WHERE p.pool IS NOT NULL) `
+// sessionQuery is the statement of a list of sessions. Its first parameters are the position, $1 and $2, and the size of the page.
+type sessionQuery struct {
+	f    *store.SessionFilter
+	args []any
+}
+
+func (q *sessionQuery) arg(v any) string {
+	q.args = append(q.args, v)
+	return "$" + strconv.Itoa(len(q.args))
+}
+
+// bound is the condition on the bindings of sessions.
+func (q *sessionQuery) bound() (sql string) {
+	if q.f.Bound {
+		sql += " AND s.worker_inc IS NOT NULL"
 	}
-	return pools + "SELECT s.* FROM p CROSS JOIN LATERAL (" + sessionColumns + ` WHERE s.pool = p.pool
- AND s.session COLLATE "C" >= CASE WHEN p.pool = $1 THEN greatest($2::text COLLATE "C", $4::text) ELSE $4::text END
- AND (p.pool > $1 OR s.session <> $2)` + more + `
- ORDER BY s.session COLLATE "C" LIMIT $3) s ORDER BY s.pool, s.session COLLATE "C" LIMIT $3`
+	if q.f.Unbound {
+		sql += " AND s.worker_inc IS NULL"
+	}
+	return sql
+}
+
+// byName reads ranges of the index session_name in each pool.
+func (q *sessionQuery) byName() string {
+	ranges, parts := q.f.Names, []string(nil)
+	if len(ranges) == 0 {
+		ranges = []store.NameRange{{}}
+	}
+	for _, r := range ranges {
+		from, end := q.arg(encodeText(r.From))+"::text", ""
+		if r.To != "" {
+			end = ` AND s.session COLLATE "C" < ` + q.arg(encodeText(r.To))
+		}
+		parts = append(parts, "("+sessionColumns+` WHERE s.pool = p.pool
+ AND s.session COLLATE "C" >= CASE WHEN p.pool = $1 THEN greatest($2::text COLLATE "C", `+from+`) ELSE `+from+` END
+ AND (p.pool > $1 OR s.session <> $2)`+end+q.bound()+` ORDER BY s.session COLLATE "C" LIMIT $3)`)
+	}
+	return q.pools() + "SELECT s.* FROM p CROSS JOIN LATERAL (" + strings.Join(parts, " UNION ALL ") + `) s
+ ORDER BY s.pool, s.session COLLATE "C" LIMIT $3`
+}
+
+// pools are those that the list is of, from that of the position on: p.
+func (q *sessionQuery) pools() string {
+	switch {
+	case q.f.Only() != "" && len(q.f.NotPools) == 0:
+		return "WITH p (pool) AS (VALUES ($1::text)) "
+	case len(q.f.Pools) > 0:
+		wanted := slices.DeleteFunc(slices.Clone(q.f.Pools), func(pool string) bool { return !q.f.HasPool(pool) })
+		slices.Sort(wanted)
+		return "WITH p (pool) AS (SELECT u.pool FROM unnest(" + q.arg(encodeTexts(slices.Compact(wanted))) + "::text[]) AS u (pool) WHERE u.pool >= $1) "
+	}
+	return `WITH RECURSIVE all_pools (pool) AS ((SELECT s.pool FROM session s WHERE s.pool >= $1 ORDER BY s.pool LIMIT 1)
+ UNION ALL SELECT (SELECT s.pool FROM session s WHERE s.pool > a.pool ORDER BY s.pool LIMIT 1) FROM all_pools a WHERE a.pool IS NOT NULL),
+ p (pool) AS (SELECT a.pool FROM all_pools a WHERE a.pool <> ALL(` + q.arg(append([]string{}, encodeTexts(q.f.NotPools)...)) + "::text[])) "
 }
 
 // Unbind ends those of the bindings that have not changed.

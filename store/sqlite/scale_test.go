@@ -82,8 +82,9 @@ func TestSessionsByPrefixAtScale(t *testing.T) {
 		after string
 		found int
 	}{
-		"of all": {store.SessionFilter{Prefix: "user-7777"}, "", 1}, "of a pool": {store.SessionFilter{Pool: "p1", Prefix: "user-7"}, "", 5},
-		"most": {store.SessionFilter{Prefix: "u"}, "", 5}, "most, far behind": {store.SessionFilter{Prefix: "u"}, "p1/user-9", 5}, "none": {store.SessionFilter{Prefix: "x"}, "", 0},
+		"of all": {store.SessionFilter{Names: store.NameRanges([]string{"user-7777"}, nil)}, "", 1}, "of a pool": {store.SessionFilter{Pools: []string{"p1"}, Names: store.NameRanges([]string{"user-7"}, nil)}, "", 5},
+		"most": {store.SessionFilter{Names: store.NameRanges([]string{"u"}, nil)}, "", 5}, "most, far behind": {store.SessionFilter{Names: store.NameRanges([]string{"u"}, nil)}, "p1/user-9", 5}, "none": {store.SessionFilter{Names: store.NameRanges([]string{"x"}, nil)}, "", 0},
+		"all but most": {store.SessionFilter{NotPools: []string{"p0"}, Names: store.NameRanges(nil, []string{"user-1", "user-2", "user-3"})}, "", 5},
 	} {
 		page, err := s.ListSessions(t.Context(), c.f, c.after, 5)
 		require.NoError(t, err, name)

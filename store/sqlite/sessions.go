@@ -157,38 +157,44 @@ func (s *Store) GetSession(ctx context.Context, pool, session string) (store.Ses
 func (s *Store) ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) (out []store.Session, err error) {
 	limit = pageSize(limit)
 	err = s.read(ctx, "list sessions", func(c *conn) (err error) {
-		if f.Prefix == "" {
+		if len(f.Names) == 0 && len(f.NotPools) == 0 && len(f.Pools) < 2 {
 			out, err = listSessions(c, &f, after, limit)
 		} else {
-			out, err = prefixedSessions(c, &f, after, limit)
+			out, err = sessionsByName(c, &f, after, limit)
 		}
 		return err
 	})
 	return out, err
 }
 
-const boundSessions = " AND s.worker_inc IS NOT NULL"
+// boundOnly is the condition of a filter on the bindings of sessions.
+func boundOnly(f *store.SessionFilter) (sql string) {
+	if f.Bound {
+		sql += " AND s.worker_inc IS NOT NULL"
+	}
+	if f.Unbound {
+		sql += " AND s.worker_inc IS NULL"
+	}
+	return sql
+}
 
 func listSessions(c *conn, f *store.SessionFilter, after string, limit int) ([]store.Session, error) {
 	pool, name := f.Position(after)
 	sql, args := sessionColumns+" WHERE (s.pool, s.session) > (?, ?)", []any{pool, name}
-	if f.Pool != "" {
+	if f.Only() != "" {
 		sql, args = sql+" AND s.pool = ?", append(args, pool)
 	}
-	if after == "" && f.Pool != "" {
+	if after == "" && f.Only() != "" {
 		sql, args = sessionColumns+" WHERE s.pool = ?", []any{pool}
 	}
-	if f.Bound {
-		sql += boundSessions
-	}
-	return readSessions(c, sql+" ORDER BY s.pool, s.session LIMIT ?", append(args, int64(limit))...)
+	return readSessions(c, sql+boundOnly(f)+" ORDER BY s.pool, s.session LIMIT ?", append(args, int64(limit))...)
 }
 
-// prefixedSessions reads a range of the primary key in each pool, one after the other.
-func prefixedSessions(c *conn, f *store.SessionFilter, after string, limit int) (out []store.Session, err error) {
+// sessionsByName reads ranges of the primary key in each pool, one after the other.
+func sessionsByName(c *conn, f *store.SessionFilter, after string, limit int) (out []store.Session, err error) {
 	pool, name := f.Position(after)
 	for {
-		if f.Pool == "" {
+		if f.Only() == "" {
 			next, err := readBlob(c, "SELECT min(pool) FROM session WHERE pool >= ?", pool)
 			if err != nil || next == nil {
 				return out, err
@@ -197,27 +203,39 @@ func prefixedSessions(c *conn, f *store.SessionFilter, after string, limit int) 
 				pool, name = string(next), ""
 			}
 		}
-		page, err := prefixedOf(c, f, pool, name, limit-len(out))
-		if out = append(out, page...); err != nil || f.Pool != "" || len(out) == limit {
-			return out, err
+		if f.HasPool(pool) {
+			page, err := sessionsOfPool(c, f, pool, name, limit-len(out))
+			if out = append(out, page...); err != nil || len(out) == limit {
+				return out, err
+			}
+		}
+		if f.Only() != "" {
+			return out, nil
 		}
 		pool, name = pool+"\x00", "" // behind it
 	}
 }
 
-// prefixedOf reads the range of one pool, behind a name.
-func prefixedOf(c *conn, f *store.SessionFilter, pool, name string, limit int) ([]store.Session, error) {
-	sql, args := sessionColumns+" WHERE s.pool = ? AND s.session >= ?", []any{pool, f.Prefix}
-	if name >= f.Prefix {
-		sql, args = sessionColumns+" WHERE s.pool = ? AND s.session > ?", []any{pool, name}
+// sessionsOfPool reads the ranges of one pool, behind a name.
+func sessionsOfPool(c *conn, f *store.SessionFilter, pool, name string, limit int) (out []store.Session, err error) {
+	ranges := f.Names
+	if len(ranges) == 0 {
+		ranges = []store.NameRange{{}}
 	}
-	if end := store.PrefixEnd(f.Prefix); end != "" {
-		sql, args = sql+" AND s.session < ?", append(args, end)
+	for _, r := range ranges {
+		sql, args := sessionColumns+" WHERE s.pool = ? AND s.session >= ?", []any{pool, r.From}
+		if name != "" && name >= r.From {
+			sql, args = sessionColumns+" WHERE s.pool = ? AND s.session > ?", []any{pool, name}
+		}
+		if r.To != "" {
+			sql, args = sql+" AND s.session < ?", append(args, r.To)
+		}
+		page, err := readSessions(c, sql+boundOnly(f)+" ORDER BY s.session LIMIT ?", append(args, int64(limit-len(out)))...)
+		if out = append(out, page...); err != nil || len(out) == limit {
+			return out, err
+		}
 	}
-	if f.Bound {
-		sql += boundSessions
-	}
-	return readSessions(c, sql+" ORDER BY s.session LIMIT ?", append(args, int64(limit))...)
+	return out, nil
 }
 
 // Unbind ends those of the bindings that have not changed.

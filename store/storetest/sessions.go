@@ -117,7 +117,7 @@ func testSessionEpochs(t *testing.T, k *kit) {
 	listed, err := k.ListSessions(t.Context(), store.SessionFilter{Bound: true}, "", 10)
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
-	listed, err = k.ListSessions(t.Context(), store.SessionFilter{Pool: pool}, "s", 10)
+	listed, err = k.ListSessions(t.Context(), store.SessionFilter{Pools: []string{pool}}, "s", 10)
 	require.NoError(t, err)
 	require.Empty(t, listed)
 }
@@ -142,14 +142,22 @@ func testSessionsByPrefix(t *testing.T, k *kit) {
 		f    store.SessionFilter
 		want []string
 	}{
-		"of a pool":          {store.SessionFilter{Pool: pool, Prefix: "user-"}, []string{"p/user-", "p/user-1", "p/user-10", "p/user-2", "p/user-\u00e9"}},
-		"of all":             {store.SessionFilter{Prefix: "user-1"}, []string{"p/user-1", "p/user-10", "p2/user-1", "p2/user-10", "z/user-1", "z/user-10"}},
-		"bound":              {store.SessionFilter{Prefix: "user-1", Bound: true}, []string{"p/user-1", "p2/user-1", "z/user-1"}},
-		"no pattern":         {store.SessionFilter{Pool: "z", Prefix: "100%"}, []string{"z/100%"}},
-		"case":               {store.SessionFilter{Pool: "z", Prefix: "us"}, []string{"z/usEr-1", "z/user", "z/user-", "z/user-1", "z/user-10", "z/user-2", "z/user-\u00e9", "z/user.1", "z/user_1"}},
-		"the last character": {store.SessionFilter{Prefix: "\U0010FFFF"}, []string{"p/\U0010FFFFx", "p2/\U0010FFFFx", "z/\U0010FFFFx"}},
-		"none":               {store.SessionFilter{Prefix: "user-3"}, nil},
-		"no pool":            {store.SessionFilter{Pool: "q", Prefix: "user"}, nil},
+		"of a pool":          {store.SessionFilter{Pools: []string{pool}, Names: store.NameRanges([]string{"user-"}, nil)}, []string{"p/user-", "p/user-1", "p/user-10", "p/user-2", "p/user-\u00e9"}},
+		"of all":             {store.SessionFilter{Names: store.NameRanges([]string{"user-1"}, nil)}, []string{"p/user-1", "p/user-10", "p2/user-1", "p2/user-10", "z/user-1", "z/user-10"}},
+		"bound":              {store.SessionFilter{Names: store.NameRanges([]string{"user-1"}, nil), Bound: true}, []string{"p/user-1", "p2/user-1", "z/user-1"}},
+		"no pattern":         {store.SessionFilter{Pools: []string{"z"}, Names: store.NameRanges([]string{"100%"}, nil)}, []string{"z/100%"}},
+		"case":               {store.SessionFilter{Pools: []string{"z"}, Names: store.NameRanges([]string{"us"}, nil)}, []string{"z/usEr-1", "z/user", "z/user-", "z/user-1", "z/user-10", "z/user-2", "z/user-\u00e9", "z/user.1", "z/user_1"}},
+		"the last character": {store.SessionFilter{Names: store.NameRanges([]string{"\U0010FFFF"}, nil)}, []string{"p/\U0010FFFFx", "p2/\U0010FFFFx", "z/\U0010FFFFx"}},
+		"none":               {store.SessionFilter{Names: store.NameRanges([]string{"user-3"}, nil)}, nil},
+		"of several pools":   {store.SessionFilter{Pools: []string{"z", pool, "q"}, Names: store.NameRanges([]string{"user-1"}, nil)}, []string{"p/user-1", "p/user-10", "z/user-1", "z/user-10"}},
+		"of other pools":     {store.SessionFilter{NotPools: []string{pool, "z"}, Names: store.NameRanges([]string{"user-1"}, nil)}, []string{"p2/user-1", "p2/user-10"}},
+		"of some but one":    {store.SessionFilter{Pools: []string{"z", pool}, NotPools: []string{"z"}, Names: store.NameRanges([]string{"user-1"}, nil)}, []string{"p/user-1", "p/user-10"}},
+		"several beginnings": {store.SessionFilter{Pools: []string{"z"}, Names: store.NameRanges([]string{"user-1", "100", "user-2"}, nil)}, []string{"z/100%", "z/1000", "z/user-1", "z/user-10", "z/user-2"}},
+		"other beginnings":   {store.SessionFilter{Pools: []string{"z"}, Names: store.NameRanges([]string{"us"}, []string{"user-1", "user."})}, []string{"z/usEr-1", "z/user", "z/user-", "z/user-2", "z/user-\u00e9", "z/user_1"}},
+		"any but":            {store.SessionFilter{Pools: []string{"z"}, Names: store.NameRanges(nil, []string{"u", "U"})}, []string{"z/100%", "z/1000", "z/\U0010FFFFx"}},
+		"any of two pools":   {store.SessionFilter{Pools: []string{pool + "2", "z"}, Unbound: true}, []string{"p2/user-10", "z/user-10"}},
+		"not bound":          {store.SessionFilter{Pools: []string{pool}, Unbound: true}, []string{"p/user-10"}},
+		"no pool":            {store.SessionFilter{Pools: []string{"q"}, Names: store.NameRanges([]string{"user"}, nil)}, nil},
 	} {
 		for _, limit := range []int{1, 2, 100} {
 			require.Equal(t, c.want, k.sessionNames(t, c.f, limit), "%s, %d in a page", name, limit)
@@ -169,7 +177,7 @@ func (k *kit) sessionNames(t *testing.T, f store.SessionFilter, limit int) (got 
 		for i := range page {
 			got = append(got, page[i].Pool+"/"+page[i].Session)
 		}
-		if after = got[len(got)-1]; f.Pool != "" {
+		if after = got[len(got)-1]; f.Only() != "" {
 			after = page[len(page)-1].Session
 		}
 	}
