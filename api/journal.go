@@ -26,7 +26,8 @@ func journalRoutes() []*route {
 			{name: "to", kind: "string", help: "Only before this time."},
 			{name: "kind", kind: "string", many: true, help: "Only this kind: node, pool, router, session, server, operator, mark or gap; repeat it, or join several with commas."},
 			{name: "not.kind", kind: "string", many: true, help: "None of this kind; repeat it, or join several with commas."},
-			{name: "subject", kind: "string", help: "Only about this: an incarnation, a pool, a session as pool/name, store or broker, or what a command named."},
+			{name: "subject", kind: "string", many: true, help: "Only about this: an incarnation, a pool, a session as pool/name, store or broker, or what a command named; repeat it for one of several."},
+			{name: notPrefix + "subject", kind: "string", many: true, help: "Nothing about this; repeat it for several."},
 			limitParam, cursorParam},
 			summary: "What happened to nodes, pools, routers, sessions and servers, and what operators did, newest first.",
 			result:  JournalList{}, handle: (*server).journal},
@@ -55,7 +56,13 @@ func (s *server) entries(ctx context.Context, q store.JournalQuery) (*JournalLis
 }
 
 func journalQuery(q query) (j store.JournalQuery, err error) {
-	j.Newest, j.Subject = true, q.text("subject")
+	j.Newest = true
+	if j.Subjects, err = q.several("subject"); err != nil {
+		return j, err
+	}
+	if j.NotSubjects, err = q.several(notPrefix + "subject"); err != nil {
+		return j, err
+	}
 	if j.Kinds, err = q.kinds(); err != nil {
 		return j, err
 	}

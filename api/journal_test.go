@@ -18,7 +18,11 @@ func TestJournal(t *testing.T) {
 	var entries []messages.JournalEntry
 	for i := range 7 {
 		kind := []messages.JournalKind{messages.JournalPool, messages.JournalOperator, messages.JournalNode}[i%3]
-		entries = append(entries, messages.JournalEntry{At: at.Add(time.Duration(i) * time.Minute), Incarnation: inc, Number: int64(i + 1), Kind: kind, Subject: "python", What: "w"})
+		subject := "python"
+		if i == 3 {
+			subject = "go"
+		}
+		entries = append(entries, messages.JournalEntry{At: at.Add(time.Duration(i) * time.Minute), Incarnation: inc, Number: int64(i + 1), Kind: kind, Subject: subject, What: "w"})
 	}
 	require.NoError(t, b.AppendJournal(t.Context(), entries))
 	get := func(query string) (numbers []int64, next string) {
@@ -44,6 +48,12 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, []int64{5}, numbers)
 	numbers, _ = get("subject=node")
 	require.Empty(t, numbers)
+	numbers, _ = get("subject=node&subject=go")
+	require.Equal(t, []int64{4}, numbers)
+	numbers, _ = get("subject=python&subject=go&limit=5")
+	require.Equal(t, []int64{7, 6, 5, 4, 3}, numbers)
+	numbers, _ = get("not.subject=python&not.subject=node")
+	require.Equal(t, []int64{4}, numbers)
 	for _, query := range []string{"kind=worker", "not.kind=worker", "kind=node&not.kind=node", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
 		refused(t, ask(t, h, "GET", "/api/v1/journal?"+query, ""), 400, messages.CodeInvalidRequest, "")
 	}

@@ -92,7 +92,7 @@ func TestAnOutageIsRecorded(t *testing.T) {
 	require.NoError(t, err)
 	s.away.Store(false)
 	k.recorded("server store away "+errAway.Error()+" ", "server store back  ", "pool go condition store_away ")
-	found, err := s.ReadJournal(t.Context(), store.JournalQuery{Subject: "store"})
+	found, err := s.ReadJournal(t.Context(), store.JournalQuery{Subjects: []string{"store"}})
 	require.NoError(t, err)
 	require.True(t, found.Entries[0].At.Before(before))
 }

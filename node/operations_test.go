@@ -122,7 +122,7 @@ func TestManyAreRetried(t *testing.T) {
 	}
 	var said []messages.JournalEntry
 	k.until("the journal has it", func() bool {
-		page, err := k.Journal(t.Context(), store.JournalQuery{Subject: "operation " + op.ID.String()})
+		page, err := k.Journal(t.Context(), store.JournalQuery{Subjects: []string{"operation " + op.ID.String()}})
 		require.NoError(t, err)
 		said = page.Entries
 		return len(said) == 2

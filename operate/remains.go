@@ -26,7 +26,7 @@ func (q *executions) Remains(ctx context.Context, id messages.ExecutionID) (view
 		return v, shut
 	}
 	page, err := q.cfg.Store.ReadJournal(ctx, store.JournalQuery{
-		Kinds: []messages.JournalKind{messages.JournalOperator}, Subject: id.String(), Newest: true, Limit: remainsJournal,
+		Kinds: []messages.JournalKind{messages.JournalOperator}, Subjects: []string{id.String()}, Newest: true, Limit: remainsJournal,
 	})
 	if err != nil {
 		return v, err

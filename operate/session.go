@@ -29,7 +29,7 @@ func (s *sessions) SessionDetail(ctx context.Context, pool, name string) (view.S
 		return v, err
 	}
 	page, err := s.cfg.Store.ReadJournal(ctx, store.JournalQuery{
-		Kinds: []messages.JournalKind{messages.JournalSession}, Subject: pool + "/" + name, Newest: true, Limit: sessionJournal,
+		Kinds: []messages.JournalKind{messages.JournalSession}, Subjects: []string{pool + "/" + name}, Newest: true, Limit: sessionJournal,
 	})
 	v.Journal, v.JournalMore = append(v.Journal, page.Entries...), !page.Next.IsZero()
 	v.WorkerID = s.boundTo(&v)

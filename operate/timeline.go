@@ -232,7 +232,7 @@ func (r *timelineReads) newest(ctx context.Context, q store.JournalQuery, most i
 // before reads the last entries about a subject before the window, oldest first.
 func (r *timelineReads) before(ctx context.Context, kind messages.JournalKind, subject string, most int) []messages.JournalEntry {
 	from, _ := r.window()
-	q := store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subject: subject, To: from, Newest: true, Limit: most}
+	q := store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subjects: []string{subject}, To: from, Newest: true, Limit: most}
 	page := keep(r, func() (store.JournalPage, error) { return r.store.ReadJournal(ctx, q) })
 	slices.Reverse(page.Entries)
 	return page.Entries
@@ -243,14 +243,14 @@ func (r *timelineReads) after(ctx context.Context, kind messages.JournalKind, su
 	if r.part.To.IsZero() {
 		return nil
 	}
-	q := store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subject: subject, From: r.part.To, Limit: most}
+	q := store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subjects: []string{subject}, From: r.part.To, Limit: most}
 	return keep(r, func() (store.JournalPage, error) { return r.store.ReadJournal(ctx, q) }).Entries
 }
 
 // entries reads the entries of a kind about a subject: in the window, and those around it.
 func (r *timelineReads) entries(ctx context.Context, kind messages.JournalKind, subject, what string, most, around int) []messages.JournalEntry {
 	from, to := r.window()
-	within, reached := r.newest(ctx, store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subject: subject, From: from, To: to}, most)
+	within, reached := r.newest(ctx, store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subjects: []string{subject}, From: from, To: to}, most)
 	r.cut(timeline.LeftOut{What: what}, reached)
 	from, _ = r.window()
 	within = slices.DeleteFunc(within, func(e messages.JournalEntry) bool { return e.At.Before(from) })
@@ -266,7 +266,7 @@ func (r *timelineReads) conditions(ctx context.Context) {
 	for _, kind := range []messages.JournalKind{messages.JournalPool, messages.JournalSession} {
 		from, to := r.window()
 		gaps, reached := r.newest(ctx, store.JournalQuery{
-			Kinds: []messages.JournalKind{messages.JournalGap}, Subject: string(kind), From: from.Add(-timelineGapsFrom), To: to,
+			Kinds: []messages.JournalKind{messages.JournalGap}, Subjects: []string{string(kind)}, From: from.Add(-timelineGapsFrom), To: to,
 		}, timelineEntries)
 		r.cut(timeline.LeftOut{What: timeline.LeftGaps}, reached)
 		r.Gaps = append(r.Gaps, gaps...)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -32,12 +33,37 @@ const (
 
 // JournalQuery selects entries. Zero fields select everything.
 type JournalQuery struct {
-	Kinds    []messages.JournalKind
-	Subject  string
-	From, To time.Time // From <= at < To
-	Newest   bool      // newest first
-	After    JournalCursor
-	Limit    int // 1 to 1000; 0: 100
+	Kinds       []messages.JournalKind
+	Subjects    []string  // about one of these
+	NotSubjects []string  // about none of these
+	From, To    time.Time // From <= at < To
+	Newest      bool      // newest first
+	After       JournalCursor
+	Limit       int // 1 to 1000; 0: 100
+}
+
+// Subject is the one subject of the query; empty: there is none.
+func (q *JournalQuery) Subject() string {
+	if len(q.Subjects) == 1 {
+		return q.Subjects[0]
+	}
+	return ""
+}
+
+// Checked reports whether some entries of the query's range may not match, so that a page walks.
+func (q *JournalQuery) Checked() bool { return len(q.Kinds)+len(q.NotSubjects) > 0 }
+
+// Matches reports whether an entry of the query's range matches.
+func (q *JournalQuery) Matches(e *messages.JournalEntry) bool {
+	return wanted(q.Kinds, nil, e.Kind) && wanted(nil, q.NotSubjects, e.Subject)
+}
+
+// size is how many entries a page has.
+func (q *JournalQuery) size() int {
+	if q.Limit <= 0 {
+		return 100
+	}
+	return min(q.Limit, 1000)
 }
 
 // JournalCursor is a position in the journal: that of an entry. The page continues behind it.
@@ -65,6 +91,36 @@ func (c JournalCursor) Compare(o JournalCursor) int {
 type JournalPage struct {
 	Entries []messages.JournalEntry
 	Next    JournalCursor
+}
+
+// ReadSubjects reads a page about several subjects with a reader of pages about one: the range of each in an index.
+func ReadSubjects(ctx context.Context, q JournalQuery, read func(context.Context, JournalQuery) (JournalPage, error)) (all JournalPage, err error) {
+	order := func(a, b JournalCursor) int {
+		if q.Newest {
+			return b.Compare(a)
+		}
+		return a.Compare(b)
+	}
+	for _, subject := range slices.Compact(slices.Sorted(slices.Values(q.Subjects))) {
+		one := q
+		one.Subjects = []string{subject}
+		page, err := read(ctx, one)
+		if err != nil {
+			return JournalPage{}, err
+		}
+		all.Entries = append(all.Entries, page.Entries...)
+		if !page.Next.IsZero() && (all.Next.IsZero() || order(page.Next, all.Next) < 0) {
+			all.Next = page.Next // behind it, entries about this subject may be missing
+		}
+	}
+	slices.SortFunc(all.Entries, func(a, b messages.JournalEntry) int { return order(JournalCursorOf(&a), JournalCursorOf(&b)) })
+	if !all.Next.IsZero() {
+		all.Entries = slices.DeleteFunc(all.Entries, func(e messages.JournalEntry) bool { return order(JournalCursorOf(&e), all.Next) > 0 })
+	}
+	if size := q.size(); len(all.Entries) > size {
+		all.Entries, all.Next = all.Entries[:size], JournalCursorOf(&all.Entries[size-1])
+	}
+	return all, nil
 }
 
 // CheckJournal returns why the entries cannot be stored, or nil. The error is an ErrInvalid.

@@ -18,7 +18,8 @@ import (
 type history struct{ *app }
 
 func (h history) command() *cobra.Command {
-	var since, until, kind, subject string
+	var since, until, kind string
+	var subjects []string
 	limit, without := 0, unwanted{}
 	cmd := &cobra.Command{
 		Use: "history", Short: "Show what happened to nodes, pools, routers, sessions and servers, and what operators did", Args: exactly(),
@@ -31,8 +32,8 @@ func (h history) command() *cobra.Command {
 	f.StringVar(&since, "since", "", "only at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only before this time, or so long ago")
 	f.StringVar(&kind, "kind", "", "only these kinds, joined with commas: node, pool, router, session, server, operator, mark, gap")
-	without.flags(f, map[string]string{"kind": "kinds"})
-	f.StringVar(&subject, "subject", "", "only about this: an incarnation, a pool, a session as POOL/NAME, store, broker, or what a command named")
+	without.flags(f, map[string]string{"kind": "kinds", "subject": "subjects"})
+	f.StringArrayVar(&subjects, "subject", nil, "only about this: an incarnation, a pool, a session as POOL/NAME, store, broker, or what a command named; repeat it for one of several")
 	f.IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
 	cmd.RunE = h.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
@@ -40,10 +41,13 @@ func (h history) command() *cobra.Command {
 			return err
 		}
 		query := url.Values{"limit": {strconv.Itoa(limit)}}
-		for name, value := range map[string]string{"kind": kind, "subject": subject, "from": instant(span.since), "to": instant(span.until)} {
+		for name, value := range map[string]string{"kind": kind, "from": instant(span.since), "to": instant(span.until)} {
 			if value != "" {
 				query.Set(name, value)
 			}
+		}
+		if len(subjects) > 0 {
+			query["subject"] = subjects
 		}
 		without.ask(query)
 		v, err := h.pages(ctx, c, query, limit)

@@ -107,6 +107,8 @@ func TestHistory(t *testing.T) {
 	r := s.call(t, "history", "--kind", "node", "--since", "1h")
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "bc0030fb  node  x        joined")
+	require.Zero(t, s.call(t, "history", "--subject", "python", "--subject", "py/a,b", "--not-subject", "go").code)
+	require.Contains(t, s.asked, "GET /api/v1/journal?limit=100&not.subject=go&subject=python&subject=py%2Fa%2Cb")
 	r = s.call(t, "history", "--since", "noon")
 	require.Equal(t, 2, r.code)
 }

@@ -52,12 +52,12 @@ func journalRange(q *store.JournalQuery) (sql string, args []any) {
 		args = []any{timeOf(q.After.At), uuidOf(q.After.Incarnation), q.After.Number, end}
 	}
 	column, subject := "", ""
-	if q.Subject != "" {
-		column, subject, args = "subject, ", "$5::text, ", append(args, encodeText(q.Subject))
+	if q.Subject() != "" {
+		column, subject, args = "subject, ", "$5::text, ", append(args, encodeText(q.Subject()))
 	}
 	sql = " FROM journal WHERE (" + column + "at, incarnation, number) " + after + " (" + subject + "$1::timestamptz, $2::uuid, $3::bigint) AND (" +
 		column + "at) " + until + " (" + subject + "$4::timestamptz) ORDER BY "
-	if q.Subject != "" {
+	if q.Subject() != "" {
 		sql += "subject" + order + ", "
 	}
 	return sql + "at" + order + ", incarnation" + order + ", number" + order, args
@@ -73,17 +73,14 @@ func boundOf(t time.Time, none pgtype.InfinityModifier) pgtype.Timestamptz {
 
 // ReadJournal returns a page of the journal. It looks at no more than store.JournalWalk entries.
 func (s *journalRows) ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	if len(q.Subjects) > 1 {
+		return store.ReadSubjects(ctx, q, s.ReadJournal)
+	}
 	within, args := journalRange(&q)
 	limit := pageSize(q.Limit)
 	sql := "SELECT " + journalColumns + within + " LIMIT " + strconv.Itoa(limit)
-	if len(q.Kinds) > 0 {
-		kinds := make([]string, len(q.Kinds))
-		for i, kind := range q.Kinds {
-			kinds[i] = encodeText(string(kind))
-		}
-		args = append(args, kinds)
-		sql = "SELECT " + journalColumns + " FROM (SELECT " + journalColumns + within + " LIMIT " + strconv.Itoa(store.JournalWalk) +
-			") w WHERE w.kind = ANY($" + strconv.Itoa(len(args)) + ") LIMIT " + strconv.Itoa(limit)
+	if q.Checked() {
+		sql, args = journalWalk(&q, within, args, limit)
 	}
 	var page store.JournalPage
 	err := s.query(ctx, "read the journal", func(v *scanner) {
@@ -98,10 +95,28 @@ func (s *journalRows) ReadJournal(ctx context.Context, q store.JournalQuery) (st
 		return store.JournalPage{}, err
 	case len(page.Entries) == limit:
 		page.Next = store.JournalCursorOf(&page.Entries[limit-1])
-	case len(q.Kinds) > 0:
+	case q.Checked():
 		page.Next, err = s.walked(ctx, &q)
 	}
 	return page, err
+}
+
+// journalWalk reads the entries of a range that match, of those that a page looks at.
+func journalWalk(q *store.JournalQuery, within string, args []any, limit int) (string, []any) {
+	sql := "SELECT " + journalColumns + " FROM (SELECT " + journalColumns + within + " LIMIT " + strconv.Itoa(store.JournalWalk) + ") w WHERE true"
+	if len(q.Kinds) > 0 {
+		kinds := make([]string, len(q.Kinds))
+		for i, kind := range q.Kinds {
+			kinds[i] = encodeText(string(kind))
+		}
+		args = append(args, kinds)
+		sql += " AND w.kind = ANY($" + strconv.Itoa(len(args)) + ")"
+	}
+	if len(q.NotSubjects) > 0 {
+		args = append(args, encodeTexts(q.NotSubjects))
+		sql += " AND w.subject <> ALL($" + strconv.Itoa(len(args)) + ")"
+	}
+	return sql + " LIMIT " + strconv.Itoa(limit), args
 }
 
 // walked returns where a walk ended before the end of its range; zero: it did not.

@@ -32,7 +32,7 @@ func TestTheJournalOfASubjectIsReadByItsIndex(t *testing.T) {
 	require.NoError(t, err)
 	for _, newest := range []bool{false, true} {
 		for _, kinds := range [][]messages.JournalKind{nil, {messages.JournalServer}} {
-			_, err := s.ReadJournal(t.Context(), store.JournalQuery{Subject: "poola", Newest: newest, Kinds: kinds})
+			_, err := s.ReadJournal(t.Context(), store.JournalQuery{Subjects: []string{"poola"}, Newest: newest, Kinds: kinds})
 			require.NoError(t, err)
 			_, err = s.ReadJournal(t.Context(), store.JournalQuery{Newest: newest, Kinds: kinds})
 			require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -56,14 +55,17 @@ func journalRange(q *store.JournalQuery) (sql string, args []any) {
 		sql = " FROM journal WHERE (at, incarnation, number) < (?1, ?2, ?3) AND at >= ?4"
 		args[3] = from
 	}
-	if q.Subject != "" {
-		sql, args = sql+" AND subject = ?5", append(args, q.Subject)
+	if subject := q.Subject(); subject != "" {
+		sql, args = sql+" AND subject = ?5", append(args, subject)
 	}
 	return sql + " ORDER BY at" + order + ", incarnation" + order + ", number" + order, args
 }
 
 // ReadJournal returns a page of the journal. It looks at no more than store.JournalWalk entries.
 func (s *Store) ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	if len(q.Subjects) > 1 {
+		return store.ReadSubjects(ctx, q, s.ReadJournal)
+	}
 	within, args := journalRange(&q)
 	sql := "SELECT at, incarnation, number, kind, subject, what, reason, caller, detail" + within + " LIMIT " + strconv.Itoa(store.JournalWalk)
 	var page store.JournalPage
@@ -77,7 +79,7 @@ func (s *Store) ReadJournal(ctx context.Context, q store.JournalQuery) (store.Jo
 			v.id((*[16]byte)(&e.Incarnation))
 			e.Number, e.Kind, e.Subject, e.What = v.integer(), messages.JournalKind(v.interned()), v.text(), v.interned()
 			e.Reason, e.Caller, e.Detail = v.text(), v.text(), v.bytes()
-			if len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind) {
+			if q.Matches(&e) {
 				page.Entries = append(page.Entries, e)
 			}
 			if looked == store.JournalWalk || len(page.Entries) == limit {

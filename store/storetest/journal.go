@@ -65,7 +65,7 @@ func testJournal(t *testing.T, k *kit) {
 	now, err := k.Now(ctx)
 	require.NoError(t, err)
 	require.NoError(t, k.AppendJournal(ctx, []messages.JournalEntry{{Incarnation: k.inc, Number: 3, Kind: messages.JournalNode, Subject: "n", What: "joined"}}))
-	found := k.journal(t, store.JournalQuery{Subject: "n"})
+	found := k.journal(t, store.JournalQuery{Subjects: []string{"n"}})
 	require.Len(t, found, 1)
 	require.WithinDuration(t, now, found[0].At, time.Minute, "an entry without a time has the store's")
 }
@@ -121,12 +121,17 @@ func testJournalPages(t *testing.T, k *kit) {
 		"range":   {store.JournalQuery{From: second(3), To: second(9)}, func(e *messages.JournalEntry) bool { return !e.At.Before(second(3)) && e.At.Before(second(9)) }},
 		"from":    {store.JournalQuery{From: second(5)}, func(e *messages.JournalEntry) bool { return !e.At.Before(second(5)) }},
 		"to":      {store.JournalQuery{To: second(5)}, func(e *messages.JournalEntry) bool { return e.At.Before(second(5)) }},
-		"subject": {store.JournalQuery{Subject: "p"}, func(e *messages.JournalEntry) bool { return e.Subject == "p" }},
+		"subject": {store.JournalQuery{Subjects: []string{"p"}}, func(e *messages.JournalEntry) bool { return e.Subject == "p" }},
 		"kinds": {store.JournalQuery{Kinds: []messages.JournalKind{messages.JournalServer, messages.JournalOperator}},
 			func(e *messages.JournalEntry) bool { return e.Kind != messages.JournalPool }},
-		"kind and subject": {store.JournalQuery{Kinds: []messages.JournalKind{messages.JournalPool}, Subject: "p", From: second(2)},
+		"kind and subject": {store.JournalQuery{Kinds: []messages.JournalKind{messages.JournalPool}, Subjects: []string{"p"}, From: second(2)},
 			func(e *messages.JournalEntry) bool { return e.Kind == messages.JournalPool && !e.At.Before(second(2)) }},
-		"nothing": {store.JournalQuery{Subject: "q"}, func(*messages.JournalEntry) bool { return false }},
+		"two subjects": {store.JournalQuery{Subjects: []string{"store", "p", "q", "p"}}, func(*messages.JournalEntry) bool { return true }},
+		"two subjects of some kinds": {store.JournalQuery{Kinds: []messages.JournalKind{messages.JournalServer, messages.JournalOperator}, Subjects: []string{"p", "store"}, To: second(15)},
+			func(e *messages.JournalEntry) bool { return e.Kind != messages.JournalPool && e.At.Before(second(15)) }},
+		"not a subject":           {store.JournalQuery{NotSubjects: []string{"store", "q"}}, func(e *messages.JournalEntry) bool { return e.Subject == "p" }},
+		"a subject and not a one": {store.JournalQuery{Subjects: []string{"p", "store"}, NotSubjects: []string{"p"}}, func(e *messages.JournalEntry) bool { return e.Subject == "store" }},
+		"nothing":                 {store.JournalQuery{Subjects: []string{"q"}}, func(*messages.JournalEntry) bool { return false }},
 	} {
 		var want []messages.JournalEntry
 		for i := range all {
