@@ -12,7 +12,7 @@ import (
 // Console says what browsers may do with the node's page.
 type Console struct {
 	Mode     string `yaml:"mode" help:"full, read_only or off: whether the console may change anything, and whether it is served. The node enforces it for every call by a login of the console, or by a browser without a token."`
-	Payloads string `yaml:"payloads" help:"show, click or hide: whether the pages of executions and dead letters show parameters, results, output and bodies at once, by a click, or not at all. The API still answers who may read."`
+	Payloads string `yaml:"payloads" help:"show, click or hide: whether the pages of executions and dead letters show parameters, results, output and bodies at once, by a click, or not at all. The API still answers who may read. With show, q of a list of executions searches parameters, too."`
 }
 
 // Words of Console.

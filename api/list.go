@@ -26,7 +26,7 @@ func listParams() []param {
 		{name: "worker", kind: "string", help: "Only this worker."},
 		{name: "label", kind: "string", many: true, help: "Only with this label, as name=value; repeat it for several that must all be there."},
 		{name: "error", kind: "string", help: "Only with this error code."},
-		{name: "q", kind: "string", help: "Only those that ended without a result and have this text in the beginning of their error: its code, message, type, details or stderr."},
+		{name: "q", kind: "string", help: "Only those that ended without a result and have this text in the beginning of their error: its code, message, type, details or stderr. Where console.payloads is show, those without a result that have it in their parameters, too; give status for others."},
 		{name: "key", kind: "string", help: "Only with this idempotency key, whoever owns it."},
 		{name: "id_prefix", kind: "string", help: "Only ids that begin so: at least 4 hexadecimal digits."},
 		{name: "from", kind: "string", help: "Only those requested at this time or later, as 2030-01-31T08:00:00Z."},

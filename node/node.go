@@ -86,7 +86,7 @@ func (n *Node) assemble() {
 	n.findings.nodes = n.operator.Readings
 	n.routing = &routing{base: b, operator: n.operator, others: n.member.Others, routed: map[string]routed{}}
 	n.network = &network{base: b, operator: n.operator, renewing: n.member.renewing, lost: make(chan struct{}, 1)}
-	n.adapters = &adapters{base: b, servers: n.servers, network: n.network}
+	n.adapters = &adapters{base: b, servers: n.servers, network: n.network, searched: n.catalog.searched}
 	short := newShortages(n.logger, n.metrics.flow.short)
 	configs := &poolConfigs{
 		base: b, catalog: n.catalog, member: n.member, metrics: n.metrics, routing: n.routing, servers: n.servers, operator: n.operator,

@@ -20,6 +20,8 @@ type adapters struct {
 	servers *watcher
 	network *network
 	adapter store.Store // the store, as its adapter opened it
+	// searched are the actions in whose parameters lists look for a text.
+	searched func() []string
 }
 
 // openEmbedded opens the embedded store before anything else is done in its folder: its lock says whose that is.
@@ -45,7 +47,7 @@ func (a *adapters) openStore(ctx context.Context) error {
 			opened = a.cfg.WrapStore(opened)
 		}
 		opened = &timed{Store: opened, clock: &a.clock, took: (&skew{base: a.base, clocks: a.logger.Named("clock")}).sampled}
-		*a.store = doubt{Store: opened, suspect: a.servers.Suspect, counted: newDepths(opened.Depths), full: &a.servers.full}
+		*a.store = doubt{Store: opened, suspect: a.servers.Suspect, counted: newDepths(opened.Depths), full: &a.servers.full, searched: a.searched}
 		return nil
 	})
 }

@@ -149,6 +149,8 @@ type doubt struct {
 	suspect func()
 	counted *depths
 	full    *fullness
+	// searched are the actions in whose parameters a list looks for a text.
+	searched func() []string
 }
 
 // ask begins a call. One that lasts raises suspicion before it fails: a server that hangs says nothing.
@@ -212,8 +214,11 @@ func (d *doubt) Get(ctx context.Context, id messages.ExecutionID) (messages.Exec
 	return e, err
 }
 
-// List implements store.Store.
+// List implements store.Store. A text is searched in the parameters of some actions, too.
 func (d *doubt) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	if f.Text != "" && d.searched != nil {
+		f.ParametersOf = d.searched()
+	}
 	slow := d.ask()
 	page, err := d.Store.List(ctx, f)
 	d.note(slow, err)

@@ -20,10 +20,13 @@ type Filter struct {
 	Labels   [][2]string   // key, value: each of them
 	Error    messages.Code // of an execution that ended without a result
 	Text     string        // in such an error as it is stored, within its first ErrorSearched bytes; ASCII letters match in either case
-	Key      string        // the idempotency key, whoever owns it
-	IDPrefix string        // the first hexadecimal digits of the id, without dashes
-	From, To time.Time     // requested at From or later, and before To
-	Not      Exclusion
+	// ParametersOf are actions in whose parameters the Text is searched, too: in the first ParametersSearched bytes, where they have no more
+	// than ParametersMax.
+	ParametersOf []string
+	Key          string    // the idempotency key, whoever owns it
+	IDPrefix     string    // the first hexadecimal digits of the id, without dashes
+	From, To     time.Time // requested at From or later, and before To
+	Not          Exclusion
 
 	Oldest bool  // oldest first
 	Before int64 // only seqs below it: the cursor of a list from the newest; 0: all
@@ -188,7 +191,13 @@ func ErrorBegins(code messages.Code) []byte {
 // ErrorSearched bounds the bytes of an error that a search for a text looks at.
 const ErrorSearched = 4096
 
-// ErrorHolds returns the bytes of a text as they stand in a stored error.
+// Bounds of a search for a text in parameters.
+const (
+	ParametersSearched = 4096     // bytes that it looks at
+	ParametersMax      = 64 << 10 // bytes of parameters; longer ones are not read
+)
+
+// ErrorHolds returns the bytes of a text as they stand in stored JSON.
 func ErrorHolds(text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil { // a text always encodes

@@ -28,7 +28,7 @@ func (w *wanted) flags(f *pflag.FlagSet) {
 	f.StringVar(&w.worker, "worker", "", "only this worker")
 	f.StringArrayVar(&w.label, "label", nil, "only with this label, name=value; repeat it for several that must all be there")
 	f.StringVar(&w.code, "error", "", "only with this error code")
-	f.StringVar(&w.text, "text", "", "only with this text in their error")
+	f.StringVar(&w.text, "text", "", "only with this text in their error, or in their parameters where the node shows them at once")
 	f.StringVar(&w.key, "key", "", "only with this idempotency key")
 	f.StringVar(&w.prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
 	f.StringVar(&w.since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")

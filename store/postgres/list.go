@@ -264,9 +264,7 @@ func (l *listing) where() string {
 		b.WriteString(" AND " + l.failed(f.Error))
 	}
 	if f.Text != "" {
-		holds := func(bytes string) string { return "lower(encode(" + bytes + ", 'escape'))" }
-		b.WriteString(" AND position(" + holds(l.arg(store.ErrorHolds(f.Text))+"::bytea") + " IN " +
-			holds("substr("+l.storedError()+", 1, "+l.arg(store.ErrorSearched)+")") + ") > 0")
+		b.WriteString(" AND " + l.holding(f))
 	}
 	if f.IDPrefix != "" {
 		first, last, _ := f.IDRange()
@@ -280,6 +278,21 @@ func (l *listing) where() string {
 	}
 	l.not(&b)
 	return b.String()
+}
+
+// holding checks that an execution has the text in its error, or in its parameters where they are searched.
+func (l *listing) holding(f *store.Filter) string {
+	escaped := func(bytes string) string { return "lower(encode(" + bytes + ", 'escape'))" }
+	text := escaped(l.arg(store.ErrorHolds(f.Text)) + "::bytea")
+	in := func(bytes string, most int) string {
+		return "position(" + text + " IN " + escaped("substr("+bytes+", 1, "+l.arg(most)+")") + ") > 0"
+	}
+	sql := in(l.storedError(), store.ErrorSearched)
+	if len(f.ParametersOf) > 0 {
+		sql += " OR r.action = ANY(" + l.arg(encodeTexts(f.ParametersOf)) + "::text[]) AND octet_length(r.parameters) <= " + l.arg(store.ParametersMax) +
+			" AND " + in("r.parameters", store.ParametersSearched)
+	}
+	return "(" + sql + ")"
 }
 
 // not checks what a list does not have.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"math/bits"
 	"slices"
@@ -285,8 +286,13 @@ func (l *listing) where() (sql string, args []any) {
 		begins := store.ErrorBegins(f.Error)
 		and(failedWith, int64(len(begins)), begins)
 	}
-	if f.Text != "" {
-		and(failedHolding, int64(store.ErrorSearched), store.ErrorHolds(f.Text))
+	switch text := store.ErrorHolds(f.Text); {
+	case f.Text == "":
+	case len(f.ParametersOf) > 0:
+		actions, _ := json.Marshal(f.ParametersOf) // texts always encode
+		and("("+failedHolding+" OR "+askedHolding+")", int64(store.ErrorSearched), text, actions, int64(store.ParametersMax), int64(store.ParametersSearched), text)
+	default:
+		and(failedHolding, int64(store.ErrorSearched), text)
 	}
 	if f.IDPrefix != "" {
 		first, last, _ := f.IDRange()
@@ -309,6 +315,8 @@ const (
 	failedWith  = "substr(" + storedError + ", 1, ?) IS ?"
 	// lower changes ASCII letters only.
 	failedHolding = "instr(lower(CAST(substr(" + storedError + ", 1, ?) AS TEXT)), lower(CAST(? AS TEXT))) > 0"
+	askedHolding  = " r.action IN (SELECT value FROM json_each(CAST(? AS TEXT))) AND length(r.parameters) <= ? AND " +
+		"instr(lower(CAST(substr(r.parameters, 1, ?) AS TEXT)), lower(CAST(? AS TEXT))) > 0"
 )
 
 // not checks what a list does not have.

@@ -85,6 +85,7 @@ var suite = []named{
 	{"live", testLive},
 	{"list", testList},
 	{"list by text", testListText},
+	{"list by text in parameters", testListParameters},
 	{"chain", testChain},
 	{"depths", testDepths},
 	{"depths of what is not due", testDepthsNotDue},
