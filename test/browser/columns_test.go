@@ -131,6 +131,6 @@ func (p *page) drawsAWindow() {
 		p.until("drawn rows on the screen at "+place, func() bool {
 			return p.value(`document.elementFromPoint(innerWidth / 2, 500)?.closest('tr:not(.gap)') !== null`) == "true"
 		})
-		require.LessOrEqual(p.t, p.count("tbody tr:not(.gap)"), 60)
+		require.LessOrEqual(p.t, p.count("table.list tbody tr:not(.gap)"), 60)
 	}
 }
