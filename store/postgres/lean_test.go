@@ -148,8 +148,8 @@ func TestAMovedRowIsFoundByItsID(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		d := newBench(t)
 		s := d.open(t, postgres.Config{})
-		c := &claimer{s, t, joined(t, s)}
-		_, err := s.Beat(t.Context(), c.key.Incarnation, time.Hour) // it is the only node, so it remembers what it reads
+		key := joined(t, s)
+		_, err := s.Beat(t.Context(), key.Incarnation, time.Hour) // it is the only node, so it remembers what it reads
 		require.NoError(t, err)
 		move := func() {
 			if moved {
@@ -166,7 +166,7 @@ func TestAMovedRowIsFoundByItsID(t *testing.T) {
 		move()
 		var claims, ends []store.Change
 		for _, e := range es {
-			claims = append(claims, &store.Claim{ID: e.ID, Attempt: 1, Worker: c.key, WorkerID: "n/go/0", Generation: 1, PlacedBy: c.key.Incarnation})
+			claims = append(claims, &store.Claim{ID: e.ID, Attempt: 1, Worker: key, WorkerID: "n/go/0", Generation: 1, PlacedBy: key.Incarnation})
 			ends = append(ends, &store.Finish{ID: e.ID, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed}})
 		}
 		results, err := s.Apply(t.Context(), claims)
