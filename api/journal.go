@@ -24,12 +24,13 @@ func journalRoutes() []*route {
 		{method: "GET", path: "/api/v1/journal", scope: ScopeRead, group: "nodes", params: []param{
 			{name: "from", kind: "string", help: "Only at this time or later, as 2030-01-31T08:00:00Z."},
 			{name: "to", kind: "string", help: "Only before this time."},
-			{name: "kind", kind: "string", many: true, help: "Only this kind: node, pool, router, session, server, operator, mark or gap; repeat it, or join several with commas."},
+			{name: "kind", kind: "string", many: true, help: "Only this kind: " + words(messages.JournalKinds()) + "; repeat it, or join several with commas."},
 			{name: "not.kind", kind: "string", many: true, help: "None of this kind; repeat it, or join several with commas."},
-			{name: "subject", kind: "string", many: true, help: "Only about this: an incarnation, a pool, a session as pool/name, store or broker, or what a command named; repeat it for one of several."},
+			{name: "what", kind: "string", many: true, help: "Only where this happened, such as dead, away, reload, degraded or restarted; repeat it, or join several with commas."},
+			{name: "subject", kind: "string", many: true, help: "Only about this: an incarnation, a pool, a worker, a session as pool/name, store or broker, or what a command named; repeat it for one of several."},
 			{name: notPrefix + "subject", kind: "string", many: true, help: "Nothing about this; repeat it for several."},
 			limitParam, cursorParam},
-			summary: "What happened to nodes, pools, routers, sessions and servers, and what operators did, newest first.",
+			summary: "What happened to nodes, pools, routers, workers, sessions and servers, and what operators did, newest first.",
 			result:  JournalList{}, handle: (*server).journal},
 	}
 }
@@ -64,6 +65,9 @@ func journalQuery(q query) (j store.JournalQuery, err error) {
 		return j, err
 	}
 	if j.Kinds, err = q.kinds(); err != nil {
+		return j, err
+	}
+	if j.Whats, err = q.whats(); err != nil {
 		return j, err
 	}
 	if j.From, err = q.moment("from"); err != nil {
@@ -110,6 +114,28 @@ func (q query) kindsOf(name string) (kinds []messages.JournalKind, err error) {
 		}
 	}
 	return kinds, nil
+}
+
+// whatsMax bounds the words of what happened, and whatMax the length of one.
+const (
+	whatsMax = 50
+	whatMax  = 64
+)
+
+// whats reads what happened. Each is a word as the journal has it; which ones there are, every release may say anew.
+func (q query) whats() (words []string, err error) {
+	for _, text := range q.all("what") {
+		for word := range strings.SplitSeq(text, ",") {
+			if word == "" || len(word) > whatMax || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" {
+				return nil, invalid("what %q is no word of the journal, such as dead or reload", clip(word))
+			}
+			words = append(words, word)
+		}
+	}
+	if len(words) > whatsMax {
+		return nil, invalid("what has %d words, at most %d", len(words), whatsMax)
+	}
+	return words, nil
 }
 
 // moment reads a time. A missing parameter gives zero.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,10 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, []int64{7, 4, 1}, numbers)
 	numbers, _ = get("kind=operator,node&not.kind=node&limit=1")
 	require.Equal(t, []int64{5}, numbers)
+	numbers, _ = get("what=w,dead&kind=node")
+	require.Equal(t, []int64{6, 3}, numbers)
+	numbers, _ = get("what=dead&what=away")
+	require.Empty(t, numbers)
 	numbers, _ = get("subject=node")
 	require.Empty(t, numbers)
 	numbers, _ = get("subject=node&subject=go")
@@ -54,7 +59,7 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, []int64{7, 6, 5, 4, 3}, numbers)
 	numbers, _ = get("not.subject=python&not.subject=node")
 	require.Equal(t, []int64{4}, numbers)
-	for _, query := range []string{"kind=worker", "not.kind=worker", "kind=node&not.kind=node", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
+	for _, query := range []string{"kind=actor", "not.kind=actor", "what=", "what=Dead", "what=a%20b", "what=" + strings.Repeat("a,", 50) + "a", "kind=node&not.kind=node", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
 		refused(t, ask(t, h, "GET", "/api/v1/journal?"+query, ""), 400, messages.CodeInvalidRequest, "")
 	}
 }

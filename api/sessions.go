@@ -21,7 +21,7 @@ func sessionRoutes() []*route {
 			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
 			summary: "One session: what runs and waits in it, and what happened to it.", result: view.SessionDetail{}, handle: (*server).session},
-		{method: "DELETE", path: one, scope: ScopeOperate, group: "sessions",
+		{method: "DELETE", reason: true, path: one, scope: ScopeOperate, group: "sessions",
 			summary: "End an idle session: its binding ends and its worker drops its state.", result: view.Session{}, handle: (*server).endSession},
 	}
 }

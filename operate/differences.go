@@ -37,7 +37,7 @@ func (q *executions) Differences(ctx context.Context, from, to time.Time) (*diff
 	for i := range nodes {
 		c.Name(nodes[i].Incarnation.String(), nodes[i].Name)
 	}
-	for _, read := range []func(context.Context) error{c.counts, c.entries, c.transitions} {
+	for _, read := range []func(context.Context) error{c.counts, c.entries} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -90,22 +90,25 @@ func (c *comparison) counts(ctx context.Context) error {
 
 // entries reads the journal part by part: of some kinds there are so many that they would hide the others.
 func (c *comparison) entries(ctx context.Context) error {
-	if !c.kept("nodes, servers, sessions, conditions of pools and commands", keptFrom(c.now, c.q.cfg.Recorded)) {
-		return nil
-	}
 	ends := map[messages.Incarnation]time.Time{}
+	add := func(list []messages.JournalEntry) { c.addEntries(list, ends) }
 	for _, part := range []struct {
 		what  string
 		kinds []messages.JournalKind
+		kept  time.Duration
 		since time.Duration // before the range before
-		each  func([]messages.JournalEntry)
+		add   func([]messages.JournalEntry)
 	}{
 		{"nodes, servers and commands", []messages.JournalKind{
 			messages.JournalNode, messages.JournalServer, messages.JournalRouter, messages.JournalOperator, messages.JournalMark, messages.JournalGap,
-		}, 0, func(list []messages.JournalEntry) { c.addEntries(list, ends) }},
-		{"sessions", []messages.JournalKind{messages.JournalSession}, 0, func(list []messages.JournalEntry) { c.addEntries(list, ends) }},
-		{"conditions of pools", []messages.JournalKind{messages.JournalPool}, journal.ConditionLasts, func(list []messages.JournalEntry) { c.Conditions(list, ends) }},
+		}, c.q.cfg.Recorded, 0, add},
+		{"sessions", []messages.JournalKind{messages.JournalSession}, c.q.cfg.Recorded, 0, add},
+		{"workers", []messages.JournalKind{messages.JournalWorker}, c.q.cfg.Transitions, 0, add},
+		{"conditions of pools", []messages.JournalKind{messages.JournalPool}, c.q.cfg.Recorded, journal.ConditionLasts, func(list []messages.JournalEntry) { c.Conditions(list, ends) }},
 	} {
+		if !c.kept(part.what, keptFrom(c.now, part.kept)) {
+			continue
+		}
 		list, more, err := c.readEntries(ctx, store.JournalQuery{Kinds: part.kinds, From: c.Before.Add(-part.since), To: c.To, Limit: differentEntries})
 		switch {
 		case err != nil:
@@ -113,7 +116,7 @@ func (c *comparison) entries(ctx context.Context) error {
 		case more:
 			c.note("%s are not compared: there are more entries than are read for one answer; give a shorter range", part.what)
 		default:
-			part.each(list)
+			part.add(list)
 		}
 	}
 	return nil
@@ -132,7 +135,7 @@ func (c *comparison) addEntries(list []messages.JournalEntry, ends map[messages.
 // readEntries reads entries by time, and reports whether there are more than it reads.
 func (c *comparison) readEntries(ctx context.Context, q store.JournalQuery) (list []messages.JournalEntry, more bool, err error) {
 	for range differentPages {
-		page, err := c.q.cfg.Store.ReadJournal(ctx, q)
+		page, err := c.q.Journal(ctx, q)
 		if err != nil {
 			return nil, false, err
 		}
@@ -142,23 +145,4 @@ func (c *comparison) readEntries(ctx context.Context, q store.JournalQuery) (lis
 		}
 	}
 	return nil, true, nil
-}
-
-func (c *comparison) transitions(ctx context.Context) error {
-	if !c.kept("workers", keptFrom(c.now, c.q.cfg.Transitions)) {
-		return nil
-	}
-	page, err := c.q.cfg.Store.WorkerEventsBetween(ctx, store.WorkerEventQuery{From: c.Before, To: c.To})
-	if err != nil {
-		return err
-	}
-	if page.More {
-		c.note("workers are not compared: there are more transitions than are read for one answer; give a shorter range")
-		return nil
-	}
-	for i := range page.Events {
-		e := &page.Events[i]
-		c.Transition(string(messages.NewWorkerID(c.NodeOf(e.Key.Incarnation.String()), e.Key.Pool, e.Key.Slot)), e.Reason, e.To, e.At)
-	}
-	return nil
 }

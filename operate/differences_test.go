@@ -72,8 +72,8 @@ func TestDifferencesSayWhatIsNotKept(t *testing.T) {
 	d, err := a.Differences(t.Context(), now.Add(-time.Hour), now)
 	require.NoError(t, err)
 	require.Empty(t, d.Found)
-	require.Len(t, d.Notes, 3)
-	for i, what := range []string{"executions are not compared", "commands are not compared", "workers are not compared"} {
+	require.Len(t, d.Notes, 5)
+	for i, what := range []string{"executions are not compared", "commands are not compared", "sessions are not compared", "workers are not compared", "pools are not compared"} {
 		require.Contains(t, d.Notes[i], what)
 	}
 

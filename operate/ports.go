@@ -101,6 +101,7 @@ type Store interface {
 	Routers(ctx context.Context) ([]store.Router, error)
 	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 	DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]store.DeadLetter, error)
+	ReadWorkerJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 	ReadKeyframes(ctx context.Context, q store.KeyframeQuery) ([]store.Keyframe, error)
 	WorkerEventsBetween(ctx context.Context, q store.WorkerEventQuery) (store.WorkerEventPage, error)
 	ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)

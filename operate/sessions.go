@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/troupe-run/troupe/messages"
@@ -83,9 +84,26 @@ func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (view.
 	}
 	s.cfg.Logger.Info("session is ended by an operator", "pool", pool, "session", name, "epoch", v.Epoch, "by", by)
 	s.cfg.did(ctx, "end_session", pool+"/"+name, by)
+	s.ended(ctx, &binding, by)
 	s.tellEnded(ctx, &binding)
 	v.Worker, v.Affinity = messages.WorkerKey{}, view.NoAffinity
 	return v, nil
+}
+
+// ended records that a binding has ended because somebody ended its session. A router records only the bindings that it ends itself.
+func (s *sessions) ended(ctx context.Context, b *store.Binding, by string) {
+	if s.cfg.Journal == nil {
+		return
+	}
+	e := messages.JournalEntry{Kind: messages.JournalSession, Subject: b.Pool + "/" + b.Session, What: "unbound", Reason: "end_session", Caller: by}
+	if why := view.ReasonOf(ctx); why != "" {
+		e.Reason += ": " + why
+	}
+	detail, err := json.Marshal(map[string]any{"epoch": b.Epoch, "incarnation": b.Worker.Incarnation, "slot": b.Worker.Slot})
+	if err == nil {
+		e.Detail = detail
+	}
+	s.cfg.Journal(e)
 }
 
 func sessionBusy(v *view.Session, why string) error {

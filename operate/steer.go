@@ -124,7 +124,8 @@ func (s *steering) ProbeWorker(ctx context.Context, id messages.WorkerID, by str
 	if err != nil {
 		return view.WorkerDetail{}, err
 	}
-	return s.look(ctx, &t, true, by)
+	d, err := s.look(ctx, &t, true, by)
+	return d, s.done(ctx, err, "probe", string(id), by)
 }
 
 // CordonWorker gives a worker of any node no more work, or gives it work again.

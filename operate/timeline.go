@@ -387,8 +387,3 @@ func (r *timelineReads) servers(ctx context.Context) {
 		r.Servers = append(r.Servers, slices.DeleteFunc(all, func(e messages.JournalEntry) bool { return !concerned[e.Incarnation] })...)
 	}
 }
-
-// Journal returns a page of the journal.
-func (q *executions) Journal(ctx context.Context, query store.JournalQuery) (store.JournalPage, error) {
-	return q.cfg.Store.ReadJournal(ctx, query)
-}

@@ -20,6 +20,10 @@ type Journal interface {
 	// ReadJournal returns a page of entries in order of time; entries of the same time come by incarnation and number. An
 	// entry that a node kept while the store was away has the time of its event, so it may appear behind a reader's cursor.
 	ReadJournal(ctx context.Context, q JournalQuery) (JournalPage, error)
+	// ReadWorkerJournal is ReadJournal of what befell workers: those of their stored transitions of which lifecycle.Told says something, as
+	// entries of the kind worker, whatever kinds the query names. Their numbers are WorkerNumbers and more, so MergeJournal puts them among
+	// the others.
+	ReadWorkerJournal(ctx context.Context, q JournalQuery) (JournalPage, error)
 }
 
 // Bounds of the journal.
@@ -29,11 +33,15 @@ const (
 	JournalDetailMax = 4 << 10 // bytes of its detail
 	// JournalWalk bounds the entries that one page looks at, whether they match or not.
 	JournalWalk = 20_000
+	// WorkerNumbers is the least number of a worker's entry. No node has as many of its own, and programs that read numbers of JSON as
+	// floating-point ones read all of them exactly.
+	WorkerNumbers = 1 << 52
 )
 
 // JournalQuery selects entries. Zero fields select everything.
 type JournalQuery struct {
 	Kinds       []messages.JournalKind
+	Whats       []string  // what happened is one of these
 	Subjects    []string  // about one of these
 	NotSubjects []string  // about none of these
 	From, To    time.Time // From <= at < To
@@ -51,15 +59,25 @@ func (q *JournalQuery) Subject() string {
 }
 
 // Checked reports whether some entries of the query's range may not match, so that a page walks.
-func (q *JournalQuery) Checked() bool { return len(q.Kinds)+len(q.NotSubjects) > 0 }
+func (q *JournalQuery) Checked() bool { return len(q.Kinds)+len(q.Whats)+len(q.NotSubjects) > 0 }
 
 // Matches reports whether an entry of the query's range matches.
 func (q *JournalQuery) Matches(e *messages.JournalEntry) bool {
-	return wanted(q.Kinds, nil, e.Kind) && wanted(nil, q.NotSubjects, e.Subject)
+	return wanted(q.Kinds, nil, e.Kind) && wanted(q.Whats, nil, e.What) && wanted(nil, q.NotSubjects, e.Subject)
 }
 
-// size is how many entries a page has.
-func (q *JournalQuery) size() int {
+// WorkersChecked is Checked of a query of what befell workers, whose range has all subjects.
+func (q *JournalQuery) WorkersChecked() bool {
+	return len(q.Whats)+len(q.Subjects)+len(q.NotSubjects) > 0
+}
+
+// MatchesWorker reports whether a worker's entry matches.
+func (q *JournalQuery) MatchesWorker(e *messages.JournalEntry) bool {
+	return wanted(q.Whats, nil, e.What) && wanted(q.Subjects, q.NotSubjects, e.Subject)
+}
+
+// Size is how many entries a page has.
+func (q *JournalQuery) Size() int {
 	if q.Limit <= 0 {
 		return 100
 	}
@@ -94,13 +112,8 @@ type JournalPage struct {
 }
 
 // ReadSubjects reads a page about several subjects with a reader of pages about one: the range of each in an index.
-func ReadSubjects(ctx context.Context, q JournalQuery, read func(context.Context, JournalQuery) (JournalPage, error)) (all JournalPage, err error) {
-	order := func(a, b JournalCursor) int {
-		if q.Newest {
-			return b.Compare(a)
-		}
-		return a.Compare(b)
-	}
+func ReadSubjects(ctx context.Context, q JournalQuery, read func(context.Context, JournalQuery) (JournalPage, error)) (JournalPage, error) {
+	var pages []JournalPage
 	for _, subject := range slices.Compact(slices.Sorted(slices.Values(q.Subjects))) {
 		one := q
 		one.Subjects = []string{subject}
@@ -108,19 +121,33 @@ func ReadSubjects(ctx context.Context, q JournalQuery, read func(context.Context
 		if err != nil {
 			return JournalPage{}, err
 		}
-		all.Entries = append(all.Entries, page.Entries...)
-		if !page.Next.IsZero() && (all.Next.IsZero() || order(page.Next, all.Next) < 0) {
-			all.Next = page.Next // behind it, entries about this subject may be missing
+		pages = append(pages, page)
+	}
+	return MergeJournal(&q, pages...), nil
+}
+
+// MergeJournal is the page of a query of which parts were read.
+func MergeJournal(q *JournalQuery, pages ...JournalPage) (all JournalPage) {
+	order := func(a, b JournalCursor) int {
+		if q.Newest {
+			return b.Compare(a)
+		}
+		return a.Compare(b)
+	}
+	for i := range pages {
+		all.Entries = append(all.Entries, pages[i].Entries...)
+		if next := pages[i].Next; !next.IsZero() && (all.Next.IsZero() || order(next, all.Next) < 0) {
+			all.Next = next // behind it, entries of this part may be missing
 		}
 	}
 	slices.SortFunc(all.Entries, func(a, b messages.JournalEntry) int { return order(JournalCursorOf(&a), JournalCursorOf(&b)) })
 	if !all.Next.IsZero() {
 		all.Entries = slices.DeleteFunc(all.Entries, func(e messages.JournalEntry) bool { return order(JournalCursorOf(&e), all.Next) > 0 })
 	}
-	if size := q.size(); len(all.Entries) > size {
+	if size := q.Size(); len(all.Entries) > size {
 		all.Entries, all.Next = all.Entries[:size], JournalCursorOf(&all.Entries[size-1])
 	}
-	return all, nil
+	return all
 }
 
 // CheckJournal returns why the entries cannot be stored, or nil. The error is an ErrInvalid.

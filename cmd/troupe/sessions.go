@@ -148,7 +148,7 @@ func (s sessions) showWork(v *view.SessionDetail, now time.Time) error {
 }
 
 func (s sessions) end() *cobra.Command {
-	return &cobra.Command{
+	return s.reasoned(&cobra.Command{
 		Use: "end POOL/NAME", Short: "End an idle session: its worker drops its state", Args: exactly("POOL/NAME"),
 		Long: "End an idle session. Its binding ends, its worker's program drops its state, and the session's next execution starts\n" +
 			"with lost: true. A session with a placed or running execution is not ended.",
@@ -158,7 +158,7 @@ func (s sessions) end() *cobra.Command {
 				return err
 			}
 			var v view.Session
-			if err := c.Delete(ctx, path, &v); err != nil {
+			if err := c.Delete(ctx, path, s.why(), &v); err != nil {
 				return err
 			}
 			if s.output == "json" {
@@ -167,7 +167,7 @@ func (s sessions) end() *cobra.Command {
 			_, err = fmt.Fprintln(s.out, visible("session "+args[0]+" has ended"))
 			return err
 		}),
-	}
+	})
 }
 
 // namedSession is a session whose worker has the id that every other call takes. The key in the store stands beside it.

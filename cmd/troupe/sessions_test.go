@@ -31,6 +31,8 @@ func TestASessionIsShownAndEnded(t *testing.T) {
 	r = s.call(t, "sessions", "end", "py.lab/a/b c")
 	require.Equal(t, result{0, "session py.lab/a/b c has ended\n", ""}, r)
 	require.Contains(t, s.asked, "DELETE /api/v1/sessions/py.lab/a%2Fb%20c")
+	require.Zero(t, s.call(t, "sessions", "end", "py.lab/a/b c", "--reason", "it is stuck").code)
+	require.Equal(t, `DELETE /api/v1/sessions/py.lab/a%2Fb%20c {"reason":"it is stuck"}`, s.asked[len(s.asked)-1])
 	r = s.call(t, "sessions", "end", "py.lab/busy")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "session_busy")

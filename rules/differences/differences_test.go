@@ -115,13 +115,9 @@ func TestWhatIsDifferent(t *testing.T) {
 		"a mark": {entries(entry(in(1), messages.JournalMark, "deploy 2", "mark", "")), []string{"mark deploy 2: 1, before 0"}},
 		"sessions": {entries(entry(in(1), messages.JournalSession, "p/s", "unbound", "worker_gone"), entry(in(1), messages.JournalSession, "p/s/t", "unbound", "worker_gone"), entry(in(1), messages.JournalSession, "p/s", "bound", "")),
 			[]string{"sessions of pool p were unbound: worker gone: 2, before 0"}},
-		"workers": {func(d *differences.Differences) {
-			d.Transition("n/p/1", "health_check_failed", "degraded", in(1))
-			d.Transition("n/p/1", "health_restored", "ready", in(2))
-			d.Transition("n/p/2", "init_complete", "ready", in(2))
-			d.Transition("n/p/3", "error", "terminating", before(2))
-			d.Transition("n/p/4", "of a later version", "ready", in(2))
-		}, []string{"worker n/p/1 was in trouble: 1, before 0"}},
+		"workers": {entries(entry(in(1), messages.JournalWorker, "n/p/1", "degraded", ""), entry(in(2), messages.JournalWorker, "n/p/1", "recovered", ""),
+			entry(in(2), messages.JournalWorker, "n/p/2", "restarted", ""), entry(before(2), messages.JournalWorker, "n/p/3", "ended", "")),
+			[]string{"worker n/p/1 was in trouble: 1, before 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

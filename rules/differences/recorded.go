@@ -34,7 +34,12 @@ func (d *Differences) Entry(e *messages.JournalEntry) {
 		}
 	case messages.JournalSession:
 		if pool, _, ok := strings.Cut(e.Subject, "/"); ok && e.What == "unbound" {
-			d.note(Session, e.Reason, pool, "", in, 1)
+			reason, _, _ := strings.Cut(e.Reason, ":") // behind it stands what somebody said
+			d.note(Session, reason, pool, "", in, 1)
+		}
+	case messages.JournalWorker:
+		if e.What == lifecycle.ToldDegraded || e.What == lifecycle.ToldEnded {
+			d.note(Worker, Troubled, e.Subject, "", in, 1)
 		}
 	case messages.JournalOperator:
 		d.note(Command, e.What, e.What, "", in, 1)
@@ -59,23 +64,6 @@ func (d *Differences) gap(e *messages.JournalEntry) {
 	if !slices.Contains(d.Notes, note) {
 		d.Notes = append(d.Notes, note)
 	}
-}
-
-// Transition adds a transition of a worker, as the store has it. One that is no trouble, or of a later version, counts nothing.
-func (d *Differences) Transition(worker, reason, to string, at time.Time) {
-	in, within := d.at(at)
-	if within && Trouble(reason, to) {
-		d.note(Worker, Troubled, worker, "", in, 1)
-	}
-}
-
-// Trouble reports whether a worker's transition says that something is wrong with it: it is degraded, or replaced for a failure.
-func Trouble(reason, to string) bool {
-	var e lifecycle.Entry
-	if e.Reason.UnmarshalText([]byte(reason)) != nil || e.To.UnmarshalText([]byte(to)) != nil {
-		return false
-	}
-	return e.News() && e.Reason != lifecycle.HealthRestored && e.Reason != lifecycle.ClosedByClient
 }
 
 // Conditions adds the entries about the conditions of pools, by time. They begin journal.ConditionLasts before the range before. Ends

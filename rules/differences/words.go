@@ -71,17 +71,17 @@ func (f *Difference) page(from, to time.Time) string {
 		}
 	case Pool:
 		path, q = f.poolPage()
-	case Worker:
-		path = "workers/" + escaped(f.Subject)
 	case Session:
 		q.Set("kind", "session")
 	case Node:
 		q.Set("kind", "node")
-	case Server, Mark:
+		q.Set("what", f.What)
+	case Worker, Server, Mark:
 		q.Set("kind", string(f.Of))
 		q.Set("subject", f.Subject)
 	case Command:
 		q.Set("kind", "operator")
+		q.Set("what", f.What)
 	}
 	q.Set("from", from.UTC().Format(time.RFC3339))
 	q.Set("to", to.UTC().Format(time.RFC3339))
@@ -98,13 +98,4 @@ func (f *Difference) poolPage() (path string, q url.Values) {
 		return "history", url.Values{"kind": {"router"}, "subject": {f.Subject}}
 	}
 	return "history", url.Values{"kind": {"pool"}, "subject": {f.Subject}}
-}
-
-// escaped escapes each part of a worker's id.
-func escaped(id string) string {
-	parts := strings.Split(id, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return strings.Join(parts, "/")
 }

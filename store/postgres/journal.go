@@ -77,7 +77,7 @@ func (s *journalRows) ReadJournal(ctx context.Context, q store.JournalQuery) (st
 		return store.ReadSubjects(ctx, q, s.ReadJournal)
 	}
 	within, args := journalRange(&q)
-	limit := pageSize(q.Limit)
+	limit := q.Size()
 	sql := "SELECT " + journalColumns + within + " LIMIT " + strconv.Itoa(limit)
 	if q.Checked() {
 		sql, args = journalWalk(&q, within, args, limit)
@@ -90,14 +90,11 @@ func (s *journalRows) ReadJournal(ctx context.Context, q store.JournalQuery) (st
 		e.Reason, e.Caller, e.Detail = v.text(), v.text(), json.RawMessage(v.bytes())
 		page.Entries = append(page.Entries, e)
 	}, sql, args...)
-	switch {
-	case err != nil:
+	if err != nil {
 		return store.JournalPage{}, err
-	case len(page.Entries) == limit:
-		page.Next = store.JournalCursorOf(&page.Entries[limit-1])
-	case q.Checked():
-		page.Next, err = s.walked(ctx, &q)
 	}
+	within, args = journalRange(&q)
+	page.Next, err = s.endOf(ctx, &page, limit, q.Checked(), "SELECT at, incarnation, number"+within, args)
 	return page, err
 }
 
@@ -105,12 +102,12 @@ func (s *journalRows) ReadJournal(ctx context.Context, q store.JournalQuery) (st
 func journalWalk(q *store.JournalQuery, within string, args []any, limit int) (string, []any) {
 	sql := "SELECT " + journalColumns + " FROM (SELECT " + journalColumns + within + " LIMIT " + strconv.Itoa(store.JournalWalk) + ") w WHERE true"
 	if len(q.Kinds) > 0 {
-		kinds := make([]string, len(q.Kinds))
-		for i, kind := range q.Kinds {
-			kinds[i] = encodeText(string(kind))
-		}
-		args = append(args, kinds)
+		args = append(args, encodeTexts(q.Kinds))
 		sql += " AND w.kind = ANY($" + strconv.Itoa(len(args)) + ")"
+	}
+	if len(q.Whats) > 0 {
+		args = append(args, encodeTexts(q.Whats))
+		sql += " AND w.what = ANY($" + strconv.Itoa(len(args)) + ")"
 	}
 	if len(q.NotSubjects) > 0 {
 		args = append(args, encodeTexts(q.NotSubjects))
@@ -119,13 +116,18 @@ func journalWalk(q *store.JournalQuery, within string, args []any, limit int) (s
 	return sql + " LIMIT " + strconv.Itoa(limit), args
 }
 
-// walked returns where a walk ended before the end of its range; zero: it did not.
-func (s *journalRows) walked(ctx context.Context, q *store.JournalQuery) (c store.JournalCursor, err error) {
-	within, args := journalRange(q)
-	err = s.query(ctx, "read the journal", func(v *scanner) {
-		c.At = v.time()
-		v.id((*[16]byte)(&c.Incarnation))
-		c.Number = v.integer()
-	}, "SELECT at, incarnation, number"+within+" OFFSET "+strconv.Itoa(store.JournalWalk-1)+" LIMIT 1", args...)
+// endOf is where a page ended: with its last entry, or, where some were left out, where the walk over the positions of its range did before
+// the end of that; zero: at the end.
+func (s *journalRows) endOf(ctx context.Context, page *store.JournalPage, limit int, checked bool, positions string, args []any) (c store.JournalCursor, err error) {
+	if len(page.Entries) == limit {
+		return store.JournalCursorOf(&page.Entries[limit-1]), nil
+	}
+	if checked {
+		err = s.query(ctx, "read the journal", func(v *scanner) {
+			c.At = v.time()
+			v.id((*[16]byte)(&c.Incarnation))
+			c.Number = v.integer()
+		}, positions+" OFFSET "+strconv.Itoa(store.JournalWalk-1)+" LIMIT 1", args...)
+	}
 	return c, err
 }

@@ -54,3 +54,39 @@ func TestTheJournalOfASubjectIsReadByItsIndex(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, read, 8)
 }
+
+// What befell workers is read from the index of that, however many other transitions there are.
+func TestTheJournalOfWorkersIsReadByItsIndex(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	s := d.open(t, postgres.Config{Conns: 1})
+	key, start := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "p"}, time.Now().Add(-time.Hour)
+	for range 5 {
+		events := make([]store.WorkerEvent, 1000)
+		for i := range events {
+			events[i] = store.WorkerEvent{Key: key, Generation: 1, At: start.Add(time.Duration(i) * time.Second), From: "terminating", To: "terminated", Reason: "cleanup_complete"}
+		}
+		events[500].From, events[500].To, events[500].Reason = "ready", "degraded", "health_check_failed"
+		require.NoError(t, s.RecordTransitions(t.Context(), events, make([]string, len(events))))
+	}
+	_, err := d.connect(t, s.Schema()).Exec(t.Context(), "ANALYZE worker_event")
+	require.NoError(t, err)
+	for _, q := range []store.JournalQuery{{}, {Newest: true}, {Whats: []string{"degraded"}}, {Subjects: []string{"n/p/0"}, Newest: true}, {From: start, To: start.Add(time.Hour)}} {
+		page, err := s.ReadWorkerJournal(t.Context(), q)
+		require.NoError(t, err)
+		if len(q.Subjects) == 0 {
+			require.Len(t, page.Entries, 5)
+		}
+	}
+	plans, err := s.Plans(t.Context())
+	require.NoError(t, err)
+	read := 0
+	for statement, plan := range plans {
+		if strings.Contains(statement, "FROM worker_event WHERE (after") {
+			read++
+			require.Contains(t, plan, "worker_event_trouble", statement)
+			require.NotRegexp(t, scans, plan, statement)
+		}
+	}
+	require.GreaterOrEqual(t, read, 4)
+}

@@ -78,13 +78,13 @@ func scanRouter(v *scanner) store.Router {
 }
 
 // encodeTexts encodes each text. Nil stays nil, which is NULL for the server.
-func encodeTexts(texts []string) []string {
+func encodeTexts[T ~string](texts []T) []string {
 	if texts == nil {
 		return nil
 	}
 	out := make([]string, len(texts))
 	for i, t := range texts {
-		out[i] = encodeText(t)
+		out[i] = encodeText(string(t))
 	}
 	return out
 }

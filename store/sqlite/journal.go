@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"strconv"
 	"time"
 
@@ -38,10 +37,17 @@ func (s *Store) AppendJournal(ctx context.Context, entries []messages.JournalEnt
 
 // journalRange is the range of a query in its order, as SQL with its arguments: at most store.JournalWalk entries.
 func journalRange(q *store.JournalQuery) (sql string, args []any) {
-	from, to, order := micros(q.From), int64(math.MaxInt64), ""
-	if !q.To.IsZero() {
-		to = micros(q.To)
+	within, order, args := rangeOf(q, "number")
+	sql = " FROM journal WHERE " + within
+	if subject := q.Subject(); subject != "" {
+		sql, args = sql+" AND subject = ?5", append(args, subject)
 	}
+	return sql + " ORDER BY at" + order + ", incarnation" + order + ", number" + order, args
+}
+
+// rangeOf is the range of a query by at, incarnation and a number, as a condition with its arguments, and the direction of its order.
+func rangeOf(q *store.JournalQuery, number string) (within, order string, args []any) {
+	from, to := micros(q.From), before(q.To)
 	begin := store.JournalCursor{At: time.UnixMicro(from)}
 	if q.Newest {
 		begin.At, order = time.UnixMicro(to), " DESC"
@@ -49,16 +55,12 @@ func journalRange(q *store.JournalQuery) (sql string, args []any) {
 	if !q.After.IsZero() {
 		begin = q.After
 	}
-	sql = " FROM journal WHERE (at, incarnation, number) > (?1, ?2, ?3) AND at < ?4"
 	args = []any{begin.At.UnixMicro(), begin.Incarnation[:], begin.Number, to}
 	if q.Newest {
-		sql = " FROM journal WHERE (at, incarnation, number) < (?1, ?2, ?3) AND at >= ?4"
 		args[3] = from
+		return "(at, incarnation, " + number + ") < (?1, ?2, ?3) AND at >= ?4", order, args
 	}
-	if subject := q.Subject(); subject != "" {
-		sql, args = sql+" AND subject = ?5", append(args, subject)
-	}
-	return sql + " ORDER BY at" + order + ", incarnation" + order + ", number" + order, args
+	return "(at, incarnation, " + number + ") > (?1, ?2, ?3) AND at < ?4", order, args
 }
 
 // ReadJournal returns a page of the journal. It looks at no more than store.JournalWalk entries.
@@ -71,7 +73,7 @@ func (s *Store) ReadJournal(ctx context.Context, q store.JournalQuery) (store.Jo
 	var page store.JournalPage
 	err := s.read(ctx, "read the journal", func(c *conn) error {
 		page = store.JournalPage{}
-		limit, looked := pageSize(q.Limit), 0
+		limit, looked := q.Size(), 0
 		err := c.query(sql, func(row row) error {
 			looked++
 			v := scanner{row: row}

@@ -24,21 +24,45 @@ func entry(inc messages.Incarnation, number int64, second int, kind messages.Jou
 }
 
 func (k *kit) journal(t *testing.T, q store.JournalQuery) []messages.JournalEntry {
-	var all []messages.JournalEntry
-	for range 100 {
-		page, err := k.ReadJournal(t.Context(), q)
+	t.Helper()
+	return allPages(t, q, func(q store.JournalQuery) (store.JournalPage, error) { return k.ReadJournal(t.Context(), q) })
+}
+
+// allPages reads the pages of a query one after the other.
+func allPages(t *testing.T, q store.JournalQuery, read func(store.JournalQuery) (store.JournalPage, error)) (all []messages.JournalEntry) {
+	t.Helper()
+	for range 1000 {
+		page, err := read(q)
 		require.NoError(t, err)
-		if q.Limit > 0 {
-			require.LessOrEqual(t, len(page.Entries), q.Limit)
-		}
+		require.LessOrEqual(t, len(page.Entries), q.Size())
 		all = append(all, page.Entries...)
-		if page.Next.IsZero() {
+		if q.After = page.Next; q.After.IsZero() {
 			return all
 		}
-		q.After = page.Next
 	}
 	t.Fatal("the journal has no end")
 	return nil
+}
+
+// inPages checks that a query finds those of all entries that are wanted, in pages of several sizes and in both directions.
+func inPages(t *testing.T, name string, q store.JournalQuery, all []messages.JournalEntry, wanted func(*messages.JournalEntry) bool,
+	read func(*testing.T, store.JournalQuery) []messages.JournalEntry,
+) {
+	t.Helper()
+	var want []messages.JournalEntry
+	for i := range all {
+		if wanted(&all[i]) {
+			want = append(want, all[i])
+		}
+	}
+	for _, limit := range []int{0, 1, 3, 1000} {
+		q.Limit, q.Newest = limit, false
+		require.Equal(t, want, read(t, q), "%s, oldest first, pages of %d", name, limit)
+		q.Newest = true
+		found := read(t, q)
+		slices.Reverse(found)
+		require.Equal(t, want, found, "%s, newest first, pages of %d", name, limit)
+	}
 }
 
 // testJournal checks that the journal keeps every field, in order of time, and that a repeated write has no effect.
@@ -106,7 +130,11 @@ func testJournalPages(t *testing.T, k *kit) {
 		if i%3 == 0 {
 			inc = other
 		}
-		all = append(all, entry(inc, int64(i+1), i/2, kind, subject, "w")) // two of each second
+		what := "w"
+		if i%7 == 0 {
+			what = "odd"
+		}
+		all = append(all, entry(inc, int64(i+1), i/2, kind, subject, what)) // two of each second
 	}
 	require.NoError(t, k.AppendJournal(t.Context(), all))
 	slices.SortFunc(all, func(a, b messages.JournalEntry) int {
@@ -124,6 +152,8 @@ func testJournalPages(t *testing.T, k *kit) {
 		"subject": {store.JournalQuery{Subjects: []string{"p"}}, func(e *messages.JournalEntry) bool { return e.Subject == "p" }},
 		"kinds": {store.JournalQuery{Kinds: []messages.JournalKind{messages.JournalServer, messages.JournalOperator}},
 			func(e *messages.JournalEntry) bool { return e.Kind != messages.JournalPool }},
+		"what":          {store.JournalQuery{Whats: []string{"odd", "away"}}, func(e *messages.JournalEntry) bool { return e.What == "odd" }},
+		"what and kind": {store.JournalQuery{Whats: []string{"w"}, Kinds: []messages.JournalKind{messages.JournalPool}}, func(e *messages.JournalEntry) bool { return e.What == "w" && e.Kind == messages.JournalPool }},
 		"kind and subject": {store.JournalQuery{Kinds: []messages.JournalKind{messages.JournalPool}, Subjects: []string{"p"}, From: second(2)},
 			func(e *messages.JournalEntry) bool { return e.Kind == messages.JournalPool && !e.At.Before(second(2)) }},
 		"two subjects": {store.JournalQuery{Subjects: []string{"store", "p", "q", "p"}}, func(*messages.JournalEntry) bool { return true }},
@@ -133,20 +163,7 @@ func testJournalPages(t *testing.T, k *kit) {
 		"a subject and not a one": {store.JournalQuery{Subjects: []string{"p", "store"}, NotSubjects: []string{"p"}}, func(e *messages.JournalEntry) bool { return e.Subject == "store" }},
 		"nothing":                 {store.JournalQuery{Subjects: []string{"q"}}, func(*messages.JournalEntry) bool { return false }},
 	} {
-		var want []messages.JournalEntry
-		for i := range all {
-			if c.want(&all[i]) {
-				want = append(want, all[i])
-			}
-		}
-		for _, limit := range []int{0, 1, 3, 1000} {
-			c.q.Limit, c.q.Newest = limit, false
-			require.Equal(t, want, k.journal(t, c.q), "%s, oldest first, pages of %d", name, limit)
-			c.q.Newest = true
-			found := k.journal(t, c.q)
-			slices.Reverse(found)
-			require.Equal(t, want, found, "%s, newest first, pages of %d", name, limit)
-		}
+		inPages(t, name, c.q, all, c.want, k.journal)
 	}
 }
 

@@ -49,6 +49,8 @@ var suite = []named{
 	{"rollups: fold races", testRollupFoldRaces},
 	{"keyframes", testKeyframes},
 	{"worker events of a time", testWorkerEventsBetween},
+	{"the journal of workers", testWorkerJournal},
+	{"the journal of workers: pages", testWorkerJournalPages},
 	{"executions counted by when they were requested", testCountRequested},
 	{"a count of many executions", testCountOfMany},
 	{"operations", testOperations},

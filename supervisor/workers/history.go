@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -53,13 +54,18 @@ func capabilities(m *member) json.RawMessage {
 	return raw
 }
 
+// transition notes a change. The first one of a worker that replaces a lost one says so: by that the journal has it.
 func (h *history) transition(w *Workers, s *slot, m *member, e *lifecycle.Entry) {
 	event := store.WorkerEvent{
 		Key: w.key(s), Generation: m.gen, At: w.StoredTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
 		Reason: e.Reason.String(), Lasted: e.In,
 	}
-	if e.Meta != nil {
-		if raw, err := json.Marshal(e.Meta); err == nil {
+	meta := e.Meta
+	if had := s.had(); e.Reason == lifecycle.InitComplete && !had.lostAt.IsZero() {
+		meta = &lifecycle.Metadata{Reason: "after " + cmp.Or(had.lastFailure, "a worker that was lost")}
+	}
+	if meta != nil {
+		if raw, err := json.Marshal(meta); err == nil {
 			event.Metadata = raw
 		}
 	}

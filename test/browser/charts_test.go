@@ -215,3 +215,27 @@ func TestTheOverviewFollowsTheRange(t *testing.T) {
 	p.until("the failures of another time are gone", func() bool { return p.count(".failures") == 0 })
 	p.shows(".facts", "Submitted") // what is of now stays
 }
+
+// The history has what befell workers, with the cause, and finds it by what happened. A reload is a mark of the charts.
+func TestTheHistoryHasWorkersAndReloads(t *testing.T) {
+	n := worked(t)
+	ask[map[string]any](t, n, "POST", "/api/v1/workers/n1/go/0/kill", map[string]any{"reason": "a test"})
+	ask[map[string]any](t, n, "POST", "/api/v1/reload", map[string]any{"reason": "new packs"})
+	p := open(t, n, "/console/history?kind=worker")
+	p.until("the worker's end", func() bool {
+		return strings.Contains(p.text("tbody"), "n1/go/0") && strings.Contains(p.text("tbody"), "ended: terminate")
+	})
+	p.looks("history-workers")
+	p.visit("/console/history?what=reload,kill")
+	p.shows("main .list tbody", "kill: a test")
+	p.shows("main .list tbody", "reload: new packs")
+	require.Equal(t, 2, p.count("main .list tbody tr"))
+	p.visit("/console/history?what=Reload")
+	p.shows(".chip.wrong", "want a word of the journal")
+	p.visit("/console/?from=-1h")
+	p.until("the reload's mark", func() bool { return strings.Contains(p.text(".marks"), "3 marks") })
+	p.do(chromedp.Click(".marks summary"), chromedp.Click(`//details[contains(@class, 'marks')]//a[contains(., 'node n1 reloaded')]`, chromedp.BySearch))
+	p.shows("h1", "Node n1 reloaded")
+	p.visit("/console/changes")
+	p.shows("main", "reload: new packs")
+}

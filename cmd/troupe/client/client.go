@@ -86,6 +86,15 @@ func (c *Client) Get(ctx context.Context, path string, v any) error {
 
 // Post sends body as JSON, or nothing where it is nil, and decodes the answer into v.
 func (c *Client) Post(ctx context.Context, path string, body, v any) error {
+	return c.sendJSON(ctx, http.MethodPost, path, body, v)
+}
+
+// Delete asks for a thing's end, with body as Post has it, and decodes the answer into v.
+func (c *Client) Delete(ctx context.Context, path string, body, v any) error {
+	return c.sendJSON(ctx, http.MethodDelete, path, body, v)
+}
+
+func (c *Client) sendJSON(ctx context.Context, method, path string, body, v any) error {
 	var data []byte
 	if body != nil {
 		var err error
@@ -93,12 +102,7 @@ func (c *Client) Post(ctx context.Context, path string, body, v any) error {
 			return fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	return c.do(ctx, http.MethodPost, path, data, v)
-}
-
-// Delete asks for a thing's end and decodes the answer into v.
-func (c *Client) Delete(ctx context.Context, path string, v any) error {
-	return c.do(ctx, http.MethodDelete, path, nil, v)
+	return c.do(ctx, method, path, data, v)
 }
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte, v any) error {

@@ -18,6 +18,11 @@ func (c *calls) ReadJournal(ctx context.Context, q store.JournalQuery) (store.Jo
 	return value(ctx, c, once, func() (store.JournalPage, error) { return c.Store.ReadJournal(ctx, q) })
 }
 
+// ReadWorkerJournal implements store.Store.
+func (c *calls) ReadWorkerJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	return value(ctx, c, once, func() (store.JournalPage, error) { return c.Store.ReadWorkerJournal(ctx, q) })
+}
+
 // AddOperation implements store.Store.
 func (c *calls) AddOperation(ctx context.Context, o store.Operation, lasts time.Duration) (store.Operation, error) {
 	return value(ctx, c, repeatable, func() (store.Operation, error) { return c.Store.AddOperation(ctx, o, lasts) })

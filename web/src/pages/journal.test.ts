@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JournalEntry } from '../api/types'
-import { pageOf, text } from './journal'
+import { pageOf, text, whatCheck } from './journal'
 
 const entry = (more: Partial<JournalEntry>): JournalEntry => ({ at: '', incarnation: 'i', number: 1, kind: 'pool', subject: 'go', what: 'condition', ...more })
 
@@ -11,6 +11,7 @@ describe('text', () => {
     [entry({ reason: 'workers_starting', detail: { shares: { workers_starting: 1 } } }), 'workers_starting'],
     [entry({ kind: 'session', what: 'bound', detail: { worker: 'a/go/0' } }), 'bound · a/go/0'],
     [entry({ kind: 'operator', what: 'cordon', caller: 'ana' }), 'cordon · by ana'],
+    [entry({ kind: 'worker', what: 'degraded', reason: 'health_check_failed: health_check_timeout', detail: { from: 'ready', to: 'degraded' } }), 'degraded: health_check_failed: health_check_timeout'],
     [entry({ kind: 'node', what: 'fenced', reason: 'lease lost' }), 'fenced: lease lost'],
   ] as const) {
     it(want, () => expect(text(e)).toBe(want))
@@ -24,10 +25,16 @@ describe('what an entry is about', () => {
     [entry({ kind: 'router', subject: 'go' }), 'pools/go'],
     [entry({ kind: 'session', subject: 'go/u-1/x' }), 'sessions/go/u-1%2Fx'],
     [entry({ kind: 'operator', subject: 'a/go/3' }), 'workers/a/go/3'],
+    [entry({ kind: 'worker', subject: 'a/go/3' }), 'workers/a/go/3'],
     [entry({ kind: 'mark', subject: 'deploy', at: '2030-01-31T08:05:00Z' }), 'changes/2030-01-31T08%3A05%3A00Z'],
     [entry({ kind: 'server', subject: 'store' }), undefined],
     [entry({ kind: 'operator', subject: 'packs' }), undefined],
   ] as const) {
     it(`${e.kind} ${e.subject}`, () => expect(pageOf(e)).toBe(want))
   }
+})
+
+it('takes words of what happened', () => {
+  expect(whatCheck('bulk_retry')).toBeUndefined()
+  expect(whatCheck('Dead!')).toBe('want a word of the journal, as dead or reload')
 })

@@ -8,10 +8,14 @@ export function pageOf(e: JournalEntry): string | undefined {
   if (e.kind === 'node') return to('nodes', e.subject)
   if (e.kind === 'pool' || e.kind === 'router') return to('pools', e.subject)
   if (e.kind === 'session' && parts.length > 1) return to('sessions', parts[0]!, parts.slice(1).join('/'))
+  if (e.kind === 'worker' && parts.length === 3) return to('workers', ...parts)
   if (e.kind === 'mark') return to('changes', e.at)
   if (e.kind === 'operator' && /^[^/]+\/[^/]+\/\d+$/.test(e.subject)) return to('workers', ...parts)
   return undefined
 }
+
+/** Why a word is none of what happened; undefined: it may be. */
+export const whatCheck = (v: string): string | undefined => (/^[a-z_]{1,64}$/.test(v) ? undefined : 'want a word of the journal, as dead or reload')
 
 export function text(e: JournalEntry): string {
   const parts = [e.what === 'condition' ? (e.reason ?? '') : `${e.what}${e.reason ? `: ${e.reason}` : ''}`]

@@ -75,8 +75,8 @@ describe('charts', () => {
 describe('marks', () => {
   const e = (kind: string, what: string, subject: string, n: number): JournalEntry => ({ at: new Date(at + n * 1000).toISOString(), incarnation: 'i', number: n, kind, subject, what })
   it('are those of people and of nodes that came and went', () => {
-    const marks = marksOf([e('node', 'dead', 'inc-c', 3), e('mark', 'mark', 'deploy 1.4.2', 2), e('node', 'late', 'inc-c', 1), e('pool', 'condition', 'go', 0)], new Map([['inc-c', 'c']]))
-    expect(marks.map((m) => [m.text, m.tone])).toEqual([['deploy 1.4.2', 'run'], ['node c dead', 'bad']])
+    const marks = marksOf([e('node', 'dead', 'inc-c', 3), e('mark', 'mark', 'deploy 1.4.2', 2), e('node', 'late', 'inc-c', 1), e('operator', 'reload', 'c', 4), e('operator', 'kill', 'c/go/1', 5), e('pool', 'condition', 'go', 0)], new Map([['inc-c', 'c']]))
+    expect(marks.map((m) => [m.text, m.tone])).toEqual([['deploy 1.4.2', 'run'], ['node c dead', 'bad'], ['node c reloaded', 'wait']])
     expect(marks[0]!.href).toBe('changes/2030-01-31T08%3A00%3A02.000Z')
   })
 })

@@ -202,11 +202,12 @@ export interface Mark { at: number; text: string; tone: string; href: string }
 
 const lostWords = ['dead', 'fenced']
 
-/** Marks on the axis of times: what somebody marked, and nodes that came, went and were lost. */
+/** Marks on the axis of times: what somebody marked, reloads of the configuration, and nodes that came, went and were lost. */
 export function marksOf(entries: readonly JournalEntry[], names: ReadonlyMap<string, string>): Mark[] {
   const marks = entries.flatMap((e): Mark[] => {
     const href = pageOf(e)
     if (e.kind === 'mark') return [{ at: Date.parse(e.at), text: e.subject, tone: 'run', href }]
+    if (e.kind === 'operator' && e.what === 'reload') return [{ at: Date.parse(e.at), text: `node ${e.subject} reloaded${e.caller ? ` by ${e.caller}` : ''}`, tone: 'wait', href }]
     if (e.kind !== 'node' || !['joined', 'draining', 'stopped', ...lostWords].includes(e.what)) return []
     return [{ at: Date.parse(e.at), text: `node ${names.get(e.subject) ?? e.subject.slice(-6)} ${e.what}`, tone: lostWords.includes(e.what) ? 'bad' : 'off', href }]
   })

@@ -1,0 +1,25 @@
+package lifecycle
+
+// What the journal says of workers.
+const (
+	ToldDegraded  = "degraded"  // it gets work only where no healthy worker is free
+	ToldRecovered = "recovered" // it is healthy again
+	ToldEnded     = "ended"     // its end began, for something that was wrong with it or because somebody killed it
+	ToldRestarted = "restarted" // another generation is ready, after one that was lost
+)
+
+// Told is what the journal says of a transition; empty: nothing. What every start, run, recycling and stop brings is not told. Restarted says
+// that the worker took the place of one that was lost.
+func Told(to State, r Reason, restarted bool) string {
+	switch {
+	case to == Degraded:
+		return ToldDegraded
+	case r == HealthRestored:
+		return ToldRecovered
+	case r == InitComplete && restarted:
+		return ToldRestarted
+	case r == HealthCheckFailed, r == MaxRetriesExceeded, r == Terminate, r == Error, r == Timeout:
+		return ToldEnded
+	}
+	return ""
+}

@@ -1,0 +1,5 @@
+-- The journal has what befell workers, which few of their transitions are. The condition is that of store.WorkerTroubleSQL.
+
+CREATE INDEX worker_event_trouble ON worker_event (at, incarnation, n) WHERE (after = 'degraded' OR reason IN ('health_restored', 'health_check_failed',
+ 'max_retries_exceeded', 'terminate', 'error', 'timeout') OR reason = 'init_complete' AND metadata IS NOT NULL);
+COMMENT ON INDEX worker_event_trouble IS 'What befell workers, by time.';

@@ -1,0 +1,62 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// ReadWorkerJournal returns a page of what befell workers. It looks at no more than store.JournalWalk of their transitions.
+func (s *Store) ReadWorkerJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	if !q.After.IsZero() {
+		q.After.Number -= store.WorkerNumbers
+	}
+	limit, walk := q.Size(), q.Size()
+	if q.WorkersChecked() {
+		walk = store.JournalWalk
+	}
+	within, order, args := rangeOf(&q, "n")
+	sql := "SELECT at, e.incarnation, n, e.pool, e.slot, e.generation, before, after, reason, lasted, metadata, w.id, " + store.WorkerToldSQL +
+		" FROM (SELECT * FROM worker_event WHERE " + store.WorkerTroubleSQL + " AND " + within + " ORDER BY at" + order + ", incarnation" + order + ", n" + order +
+		" LIMIT " + strconv.Itoa(walk) + ") e LEFT JOIN worker w ON w.incarnation = e.incarnation AND w.pool = e.pool AND w.slot = e.slot" +
+		" ORDER BY at" + order + ", e.incarnation" + order + ", n" + order
+	var page store.JournalPage
+	err := s.read(ctx, "read the journal of workers", func(c *conn) error {
+		page = store.JournalPage{}
+		looked := 0
+		err := c.query(sql, func(row row) error {
+			looked++
+			entry, err := workerEntry(row)
+			if q.MatchesWorker(&entry) {
+				page.Entries = append(page.Entries, entry)
+			}
+			if looked == store.JournalWalk || len(page.Entries) == limit {
+				page.Next = store.JournalCursorOf(&entry)
+			}
+			if len(page.Entries) == limit {
+				return cmp.Or(err, errPageFull)
+			}
+			return err
+		}, args...)
+		if errors.Is(err, errPageFull) {
+			return nil
+		}
+		return err
+	})
+	return page, err
+}
+
+func workerEntry(row row) (messages.JournalEntry, error) {
+	v := scanner{row: row}
+	e := store.WorkerEvent{At: v.time()}
+	v.id((*[16]byte)(&e.Key.Incarnation))
+	n := v.integer()
+	e.Key.Pool, e.Key.Slot, e.Generation = v.interned(), messages.Slot(v.integer()), messages.Generation(v.integer())
+	e.From, e.To, e.Reason, e.Lasted, e.Metadata = v.interned(), v.interned(), v.interned(), v.duration(), v.bytes()
+	id := messages.WorkerID(v.text())
+	return store.WorkerEntry(&e, id, n, v.interned()), v.err
+}
