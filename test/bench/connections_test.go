@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -63,7 +64,9 @@ func serve(b *testing.B, handler http.Handler) string {
 		if err := server.Close(); err != nil {
 			b.Error(err)
 		}
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			b.Error(err)
+		}
 	})
 	return url
 }
