@@ -65,8 +65,8 @@ type Backend interface {
 	Timeline(ctx context.Context, id messages.ExecutionID, part timeline.Part) (timeline.Timeline, error)
 	// Journal returns a page of what happened outside of executions.
 	Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
-	// Mark records a moment that somebody has named. It does not wait for the store.
-	Mark(e messages.JournalEntry)
+	// Mark records a moment that somebody has named. It does not wait for the store. False: there are too many, and it is not recorded.
+	Mark(e messages.JournalEntry) bool
 	// Ledger says what became of the executions that were requested in a time, and whether any is missing.
 	Ledger(ctx context.Context, from, to time.Time) (*rollup.Ledger, error)
 	// Series returns how many executions were submitted and ended over time, and how long they waited and ran.

@@ -47,6 +47,8 @@ type backend struct {
 	timeout  time.Duration // of what is submitted
 	cordons  []string
 
+	marksFull bool // Mark takes none
+
 	unreached []view.Unreached
 	found     Findings
 	view      Overview
@@ -264,11 +266,15 @@ func (b *backend) Journal(ctx context.Context, q store.JournalQuery) (store.Jour
 	return b.ReadJournal(ctx, q)
 }
 
-func (b *backend) Mark(e messages.JournalEntry) {
+func (b *backend) Mark(e messages.JournalEntry) bool {
+	if b.marksFull {
+		return false
+	}
 	e.Incarnation, e.Number = messages.NewIncarnation(), 1
 	if err := b.AppendJournal(context.Background(), []messages.JournalEntry{e}); err != nil {
 		panic(err)
 	}
+	return true
 }
 
 func (b *backend) Ledger(_ context.Context, from, to time.Time) (*rollup.Ledger, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
@@ -48,7 +49,10 @@ func (s *server) mark(c *call) error {
 		return err
 	}
 	e.Caller = c.caller
-	s.Backend.Mark(e)
+	if !s.Backend.Mark(e) {
+		return messages.Problemf(messages.CodeTooManyRequests, "mark %q is not recorded: the node takes %d marks at once, and then one in %s; try again",
+			body.Name, journal.MarkBurst, journal.MarkEach)
+	}
 	return writeJSON(c.w, http.StatusCreated, &e)
 }
 

@@ -32,6 +32,16 @@ func TestAMarkIsAnEntryOfTheJournal(t *testing.T) {
 	}
 }
 
+// Whoever marks more than the node takes hears that the mark is not recorded.
+func TestAMarkThatIsNotRecordedIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.marksFull = true
+	h := New(Config{Backend: b})
+	refused(t, ask(t, h, "POST", "/api/v1/marks", `{"name":"deploy 1.4.2"}`), 429, messages.CodeTooManyRequests, `"deploy 1.4.2" is not recorded`)
+	require.Empty(t, read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?kind=mark", ""), 200).Entries)
+}
+
 // A command may say why; whoever carries it out gets that with the call. Without a body it is as before.
 func TestACommandMaySayWhy(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,7 @@ func (b *backend) Reload(ctx context.Context, by string) (api.ReloadReport, erro
 }
 
 // Mark implements api.Backend.
-func (b *backend) Mark(e messages.JournalEntry) { b.journal.add(e) }
+func (b *backend) Mark(e messages.JournalEntry) bool { return b.journal.take(e) }
 
 // Ready implements api.Backend.
 func (b *backend) Ready(ctx context.Context) api.Readiness { return b.readiness.read(ctx) }

@@ -30,10 +30,13 @@ const (
 	flushMax   = 10
 )
 
-// add records an event. Without a time it has happened just now.
-func (r *recording) add(e messages.JournalEntry) {
+// add records an event, unless there are too many of its kind, which the journal then says. Without a time it has happened just now.
+func (r *recording) add(e messages.JournalEntry) { r.take(e) }
+
+// take is add, and reports whether the event is recorded.
+func (r *recording) take(e messages.JournalEntry) bool {
 	if r.cfg.Unrecorded {
-		return
+		return false
 	}
 	if e.At.IsZero() {
 		e.At = r.clock.Now()
@@ -46,7 +49,7 @@ func (r *recording) add(e messages.JournalEntry) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.log.Add(time.Now(), e)
+	return r.log.Add(time.Now(), e)
 }
 
 // node records an event of this incarnation.

@@ -20,12 +20,18 @@ type rate struct {
 	each  time.Duration
 }
 
+// Marks of one node: so many at once, and then one in each MarkEach.
+const (
+	MarkBurst = 200
+	MarkEach  = time.Second
+)
+
 // rates are the kinds that callers cause. The others are bounded by what the node does once a second.
 var rates = map[messages.JournalKind]rate{
 	messages.JournalSession:  {500, 500 * time.Millisecond},
 	messages.JournalOperator: {2000, 200 * time.Millisecond},
 	messages.JournalServer:   {200, time.Second},
-	messages.JournalMark:     {200, time.Second},
+	messages.JournalMark:     {MarkBurst, MarkEach},
 }
 
 // GapDetail is the detail of a gap: entries of the kind that is its subject are missing, from its At to Until.
@@ -59,12 +65,12 @@ type gap struct {
 	n         int
 }
 
-// Add takes an entry at a time of the process. An entry whose kind is over its rate is dropped. If the log is full, the oldest
-// condition of a pool is, because most of them say little; without one, the oldest entry.
-func (l *Log) Add(now time.Time, e messages.JournalEntry) {
+// Add takes an entry at a time of the process, and reports whether it did: an entry whose kind is over its rate is dropped. If the
+// log is full, the oldest condition of a pool is, because most of them say little; without one, the oldest entry.
+func (l *Log) Add(now time.Time, e messages.JournalEntry) bool {
 	if !l.allows(now, e.Kind) {
 		l.drop(now, &e)
-		return
+		return false
 	}
 	if len(l.entries) >= LogMax {
 		i := slices.IndexFunc(l.entries, func(k messages.JournalEntry) bool { return k.Kind == messages.JournalPool })
@@ -73,6 +79,7 @@ func (l *Log) Add(now time.Time, e messages.JournalEntry) {
 		l.entries = slices.Delete(l.entries, i, i+1)
 	}
 	l.append(e)
+	return true
 }
 
 func (l *Log) append(e messages.JournalEntry) {
