@@ -91,6 +91,7 @@ func TestARunThatNobodyToldOfHasBegun(t *testing.T) {
 	p := attend(t, time.Hour)
 	p.joins()
 	ran := p.placedOn(p.submit(1, strictly("s"))[0])
+	p.sent(1)
 	p.claim(ran)
 	p.finish(ran)
 	require.Empty(t, p.tell(partly, wire.PoolWorkerGone{Slot: 0, Restarts: true}).Refused)
