@@ -123,6 +123,20 @@ func TestAnInvalidResultsFileIsRefused(t *testing.T) {
 	require.Contains(t, render(small, r), "Nothing has been measured yet.")
 }
 
+// A tail is compared within each round: the medians of both figures may be of different ones.
+func TestAGoalForTheTailIsOfEachRound(t *testing.T) {
+	t.Parallel()
+	r := row{show: starts, goal: goal{tail: 3}}
+	rounds := func(figures ...[2]float64) (all []Round) {
+		for _, f := range figures {
+			all = append(all, Round{Values: map[string]float64{"start-p50-ms": f[0], "start-p99-ms": f[1]}})
+		}
+		return all
+	}
+	require.Equal(t, "p99 ≤ 3 times p50: met", goalText(r, &Run{}, rounds([2]float64{1, 3}, [2]float64{2, 4}, [2]float64{1, 9})))
+	require.Equal(t, "p99 ≤ 3 times p50: **missed**", goalText(r, &Run{}, rounds([2]float64{1, 4}, [2]float64{2, 4}, [2]float64{3, 12})))
+}
+
 func TestFailedBenchmarksHaveNoFigures(t *testing.T) {
 	t.Parallel()
 	r := run(1)

@@ -300,6 +300,9 @@ func goalText(r row, run *Run, rounds []Round) string {
 	if r.goal.commits > 0 {
 		parts = append(parts, fmt.Sprintf("≤ %g commits", r.goal.commits))
 	}
+	if r.goal.tail > 0 {
+		parts = append(parts, fmt.Sprintf("p99 ≤ %g times p50", r.goal.tail))
+	}
 	if r.goal.atLeast > 0 {
 		parts = append(parts, "≥ "+r.show[0].number(r.goal.atLeast)+r.show[0].after)
 	}
@@ -336,6 +339,21 @@ func met(r row, run *Run, rounds []Round) bool {
 	if commits := series(rounds, commitUnit); r.goal.commits > 0 && len(commits) > 0 && medianOf(values) > r.goal.commits*medianOf(commits) {
 		return false
 	}
+	if r.goal.tail > 0 {
+		if times := tails(r, rounds); len(times) > 0 && medianOf(times) > r.goal.tail {
+			return false
+		}
+	}
 	value := medianOf(values)
 	return (r.goal.atLeast == 0 || value >= r.goal.atLeast) && (r.goal.atMost == 0 || value <= r.goal.atMost)
+}
+
+// tails are how many times its first figure the second one is, in each round.
+func tails(r row, rounds []Round) (times []float64) {
+	for _, round := range rounds {
+		if first := round.Values[r.show[0].unit]; first > 0 {
+			times = append(times, round.Values[r.show[1].unit]/first)
+		}
+	}
+	return times
 }

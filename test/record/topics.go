@@ -35,6 +35,7 @@ type goal struct {
 	ratio   float64 // the ratio to the peer's figure: at least, for rates, or at most, for times
 	cpu     float64 // the largest ratio to the peer's CPU time
 	commits float64 // the largest ratio to a bare commit, which the benchmark reports too
+	tail    float64 // the largest ratio of the second figure, the p99, to the first, the p50
 	atLeast float64
 	atMost  float64
 }
@@ -175,7 +176,8 @@ var topics = []topic{
 			{name: "River, in process, tuned: it looks for jobs every millisecond", bench: riverS, show: starts},
 			{name: "River, in process, with its defaults", bench: "Full/Start/RiverDefault", show: starts},
 			{name: "Postgres alone, over HTTP", bench: "Full/Start/PostgresHTTP", show: starts, peer: riverS},
-			{name: "Postgres alone, in process", bench: "Full/Start/Postgres", show: starts, peer: riverS, goal: goal{ratio: 1}},
+			{name: "Postgres alone, in process", bench: "Full/Start/Postgres", show: starts, peer: riverS, goal: goal{ratio: 1, tail: 3},
+				missed: "A start is counted up to the transaction that claims it, so its p50 has no commit in it. One in a hundred comes a commit or two later ([lab/waits.md](lab/waits.md#the-slowest-of-a-hundred-starts))."},
 			{name: "Postgres and RabbitMQ, over HTTP", bench: "Full/Start/RabbitMQHTTP", show: starts, peer: riverS},
 			{name: "Postgres and RabbitMQ, in process", bench: "Full/Start/RabbitMQ", show: starts, peer: riverS},
 			{name: "the same, with `dispatch: direct`", bench: "Full/Start/Beside", show: starts, peer: riverS},
