@@ -23,9 +23,9 @@ func (o overview) command() *cobra.Command {
 	var since, until string
 	cmd := &cobra.Command{
 		Use: "overview", Short: "Show at first sight what is wrong and how much is done", Args: exactly(),
-		Long: "Show the findings, the rates of the last five whole minutes, the pools, what failed in a time, the last hour where none is given, first what\n" +
-			"did not in the same length before it, and actions that ran longer than then. Times marked ≈ are within 19 %. `troupe findings` says of each\n" +
-			"finding what it means and what to do, and `troupe differences` what else is different.",
+		Long: "Show the findings, the rates of the last five whole minutes, and the pools. Of a time, the last hour where none is given, show what failed,\n" +
+			"first what did not in the same length before it, and the actions that ran longer than then. Times marked ≈ are within 19 %. `troupe findings`\n" +
+			"says of each finding what it means and what to do, and `troupe differences` what else is different.",
 		Example: "  troupe overview\n  troupe overview --since 24h\n  troupe overview --since 2030-01-31T03:00:00Z --until 2030-01-31T03:30:00Z",
 	}
 	cmd.Flags().StringVar(&since, "since", "", "what failed and ran longer from this minute on: a time (2030-01-31T08:00:00Z) or an age (2h); an hour before where left out")
