@@ -263,10 +263,18 @@ func latency[T any](ctx context.Context, d *database[T], s settings, how string)
 	return errors.Join(c.Stop(ctx), d.exec(ctx, "DELETE FROM {jobs}"))
 }
 
-// completed waits until n jobs are completed in the store, up to five minutes.
+// completed waits until n jobs are completed in the store, up to five minutes: first the last one, whose row an index finds, and then all.
 func (d *database[T]) completed(ctx context.Context, n int) error {
+	looks := []string{
+		"SELECT count(*) FROM {jobs} WHERE id = (SELECT max(id) FROM {jobs}) AND state <> 'completed'",
+		"SELECT count(*) FROM (SELECT 1 FROM {jobs} WHERE state <> 'completed' LIMIT 1) AS left_over",
+	}
 	for limit := time.Now().Add(5 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
-		left, err := d.rows(ctx, "SELECT count(*) FROM (SELECT 1 FROM {jobs} WHERE state <> 'completed' LIMIT 1) AS left_over")
+		left, err := d.rows(ctx, looks[0])
+		if err == nil && left == 0 && len(looks) > 1 {
+			looks = looks[1:]
+			left, err = d.rows(ctx, looks[0])
+		}
 		if err != nil || left == 0 {
 			return err
 		}
