@@ -200,8 +200,6 @@ func (r *Recorder) tellParked() {
 	r.tell(&recorded{flight: &flight{group: refused, changes: len(refused)}, results: results})
 }
 
-const failedByRecorder = "recorder"
-
 // without is the change that ends the execution in place of one whose data the store can never keep: with an error that says
 // so, and, where that is refused too, without its retry. False: nothing is left to leave out.
 func without(c store.Change, why error) (store.Change, bool) {
@@ -235,7 +233,7 @@ func unstorable(o messages.Outcome, retry *messages.Execution, why error) (messa
 	if again {
 		retry, text = nil, o.Error.Message+". Its retry cannot be kept either"
 	}
-	return messages.Outcome{Status: status, Error: &messages.Error{Code: messages.CodeUnstorable, Message: text, FailedBy: failedByRecorder}}, retry, true
+	return messages.Outcome{Status: status, Error: &messages.Error{Code: messages.CodeUnstorable, Message: text, FailedBy: messages.FailedByRecorder}}, retry, true
 }
 
 // clipText bounds a foreign text, and makes it one that every store keeps.

@@ -87,7 +87,7 @@ func notTaken(r *Run, err error) *ended {
 	why := "execute not taken: " + err.Error()
 	if errors.Is(err, process.ErrTooLarge) {
 		return &ended{placement: r.Placement(), outcome: failed(&messages.Error{
-			Code: messages.CodeTooLarge, Message: why, FailedBy: failedByWorker,
+			Code: messages.CodeTooLarge, Message: why, FailedBy: messages.FailedByWorker,
 		})}
 	}
 	return &ended{placement: r.Placement(), crashed: why, unstarted: true, outcome: lost(why, "", "")}

@@ -10,11 +10,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-const (
-	failedByWorker = "worker"
-	// exitLeaked marks the end of a run whose go handler did not return after its grace.
-	exitLeaked = "handler did not return"
-)
+// exitLeaked marks the end of a run whose go handler did not return after its grace.
+const exitLeaked = "handler did not return"
 
 var errInitTimeout = errors.New("no answer to hello within the init timeout")
 
@@ -35,7 +32,7 @@ func failed(err *messages.Error) messages.Outcome {
 // lost is the outcome of a run whose worker ended under it; the retry rules say what follows.
 func lost(why, exit, stderr string) messages.Outcome {
 	return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
-		Code: messages.CodeWorkerLost, Message: why, FailedBy: failedByWorker, Exit: exit, Stderr: stderr, WorkerFault: true,
+		Code: messages.CodeWorkerLost, Message: why, FailedBy: messages.FailedByWorker, Exit: exit, Stderr: stderr, WorkerFault: true,
 	}}
 }
 
@@ -46,7 +43,7 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 	if r.stop == notStopped || o.Status == messages.Completed {
 		return o
 	}
-	err := &messages.Error{FailedBy: failedByWorker}
+	err := &messages.Error{FailedBy: messages.FailedByWorker}
 	if o.Error != nil {
 		err.Exit, err.Stderr = o.Error.Exit, o.Error.Stderr
 	}
@@ -69,7 +66,7 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 			code = messages.CodeWorkerLost
 		}
 		return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
-			Code: code, Message: r.stopText, FailedBy: failedByWorker, Exit: err.Exit, Stderr: err.Stderr,
+			Code: code, Message: r.stopText, FailedBy: messages.FailedByWorker, Exit: err.Exit, Stderr: err.Stderr,
 		}}
 	}
 }
@@ -88,9 +85,9 @@ func runChange(r *Run, m *ended, o messages.Outcome, by string) store.Change {
 	if o.Status != messages.Abandoned {
 		return &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o}
 	}
-	rescued := retry.Rescue(e, failedByWorker, o.Error.Message)
+	rescued := retry.Rescue(e, messages.FailedByWorker, o.Error.Message)
 	if halted { // so that its crashes stay as they are
-		rescued.Action, rescued.Outcome = retry.Finish, retry.Lost(e, failedByWorker, o.Error.Message)
+		rescued.Action, rescued.Outcome = retry.Finish, retry.Lost(e, messages.FailedByWorker, o.Error.Message)
 	}
 	if rescued.Action == retry.PlaceAgain || halted && e.Idempotent {
 		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message, Unstarted: halted, By: by}

@@ -81,7 +81,7 @@ func (s *runSlot) neverRan(r *Run, err *messages.Error) {
 
 // cancelledBy is the error of a run that is stopped before its runner has heard of it.
 func cancelledBy(r *Run) *messages.Error {
-	return &messages.Error{Code: messages.CodeCancelled, Message: r.stopText, FailedBy: failedByWorker}
+	return &messages.Error{Code: messages.CodeCancelled, Message: r.stopText, FailedBy: messages.FailedByWorker}
 }
 
 // arm sets the run's timers. The run deadline in the row is the store's; this one counts from the start here.

@@ -69,6 +69,12 @@ type Error struct {
 	Exit string `json:"exit,omitempty"`
 }
 
+// The parts of Troupe that write the outcome of a run for its worker, on the worker's node.
+const (
+	FailedByWorker   = "worker"
+	FailedByRecorder = "recorder"
+)
+
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Outcome is what one execution ended with. Exactly one of Result and Error is set, except that a cancelled

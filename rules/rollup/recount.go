@@ -21,12 +21,21 @@ func (k *Killed) Minutes() (from, to time.Time) {
 	return k.Beat.Add(-killedBefore).Truncate(time.Minute), k.Until.Add(time.Minute).Truncate(time.Minute)
 }
 
-// Counted reports whether the node counted the end of an execution in these minutes: it had a worker of the node, and ended before the node
-// did. What was abandoned after its last renewal may be what others ended when they had declared it dead, so it counts for them.
+// Counted reports whether the node counted the end of an execution in these minutes: one of its workers had claimed it, and it ended before the
+// node did. Who ends what no worker has claimed counts it, and that can be any node. What the worker did not report itself, and ended after the
+// node's last renewal, may be what others ended when they had declared the node dead, so it counts for them.
 func (k *Killed) Counted(e *messages.Execution) bool {
 	from, _ := k.Minutes()
-	return e.Status.Terminal() && e.Worker.Incarnation == k.Incarnation && !e.FinishedAt.Before(from) && !e.FinishedAt.After(k.Until) &&
-		(e.Status != messages.Abandoned || e.FinishedAt.Before(k.Beat))
+	return e.Status.Terminal() && e.Worker.Incarnation == k.Incarnation && e.Generation != 0 && !e.FinishedAt.Before(from) &&
+		!e.FinishedAt.After(k.Until) && (reported(e) || e.FinishedAt.Before(k.Beat))
+}
+
+// reported reports whether the outcome is one that the node itself has stored for its worker, and not one that any node can give it.
+func reported(e *messages.Execution) bool {
+	if e.Status == messages.Abandoned {
+		return false
+	}
+	return e.Error == nil || e.Error.FailedBy == "" || e.Error.FailedBy == messages.FailedByWorker || e.Error.FailedBy == messages.FailedByRecorder
 }
 
 // Recounted are the rows to store where a node's counts have been made again: those that have more than the stored ones. A minute in which the

@@ -27,8 +27,15 @@ func TestWhatAKilledNodeHadCounted(t *testing.T) {
 		"runs":                         {messages.Execution{Status: messages.Running}, false},
 		"abandoned":                    {messages.Execution{Status: messages.Abandoned, FinishedAt: start}, true},
 		"abandoned, perhaps by others": {messages.Execution{Status: messages.Abandoned, FinishedAt: k.Until}, false},
+		"failed by its worker":         {messages.Execution{Status: messages.Failed, FinishedAt: k.Until, Error: &messages.Error{FailedBy: messages.FailedByWorker}}, true},
+		"failed by its recorder":       {messages.Execution{Status: messages.Failed, FinishedAt: k.Until, Error: &messages.Error{FailedBy: messages.FailedByRecorder}}, true},
+		"cancelled, perhaps by others": {messages.Execution{Status: messages.Cancelled, FinishedAt: k.Beat, Error: &messages.Error{FailedBy: "sweep"}}, false},
+		"cancelled by its pool":        {messages.Execution{Status: messages.Cancelled, FinishedAt: start, Error: &messages.Error{FailedBy: "pool supervisor"}}, true},
 	} {
-		c.e.Worker.Incarnation = k.Incarnation
+		c.e.Worker.Incarnation, c.e.Generation = k.Incarnation, 1
+		never := c.e
+		never.Generation = 0
+		require.False(t, k.Counted(&never), "%s, not claimed", name)
 		require.Equal(t, c.want, k.Counted(&c.e), name)
 		c.e.Worker.Incarnation = messages.NewIncarnation()
 		require.False(t, k.Counted(&c.e), "%s, of another node", name)
