@@ -122,6 +122,7 @@ func (c Config) pool() (*pgxpool.Config, error) {
 		p.MaxConns = int32(c.Conns)
 	}
 	p.MaxConnIdleTime, p.HealthCheckPeriod = 5*time.Minute, 30*time.Second
+	p.AfterConnect = prepareUrgent
 	cc := p.ConnConfig
 	for k, v := range c.settings() {
 		cc.RuntimeParams[k] = v
@@ -132,6 +133,22 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	cc.DialFunc = (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
 	return p, nil
+}
+
+// urgentSQLs are the statements that somebody waits for: they store one execution, with its claim or without, and its outcome. The
+// first use of a statement on a connection has the server parse it, which takes longer than a whole start on a connection that
+// knows it (docs/lab/waits.md).
+var urgentSQLs = []string{insertSQLs[insertKind{alike: true, placed: true}], insertSQLs[insertKind{alike: true}], leanSQLs[leanForm{}]}
+
+// prepareUrgent has a new connection know the urgent statements. If the server refuses one, so will it when it is used, and that
+// call has the error.
+func prepareUrgent(ctx context.Context, conn *pgx.Conn) error {
+	for _, sql := range urgentSQLs {
+		if _, err := conn.Prepare(ctx, sql, sql); err != nil && conn.IsClosed() {
+			return err
+		}
+	}
+	return nil
 }
 
 // Open connects to the database, brings its schema up to this version and checks the store's requirements. Errors:
