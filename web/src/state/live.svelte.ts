@@ -3,6 +3,7 @@ import { deny, root } from '../api/client'
 import { Follower, type Heard, type Said, type Standing, type Told } from '../live/follower'
 import { isFlow } from '../live/topics'
 import { opener } from '../live/world'
+import { pause } from './pause.svelte'
 import address from '../live/worker?sharedworker&url'
 
 interface Handler { told: (told: Extract<Told, { kind: 'topic' }>) => void; lost: () => void; heard?: (heard: Heard) => void }
@@ -24,11 +25,11 @@ function hear(told: Told): void {
     standing = told.standing
     first ||= standing.build
     if (standing.state === 'denied' && !standing.refused) deny()
-    if (standing.state === 'lost') for (const set of handlers.values()) for (const h of set) h.lost()
+    if (standing.state === 'lost' && !pause.since) for (const set of handlers.values()) for (const h of set) h.lost()
     return
   }
   const set = handlers.get(told.topic)
-  if (!set) return
+  if (!set || pause.since) return // what was under way when the page was paused
   if (told.kind === 'said') {
     for (const h of set) h.heard?.(told.heard)
     return
@@ -75,7 +76,7 @@ function allowed(url: string): string {
 function say(more: { retry?: boolean } = {}): void {
   if (handlers.size === 0 && !speak) return
   speak ??= 'SharedWorker' in globalThis ? inWorker() : inPage()
-  speak({ topics: left ? [] : [...handlers.keys()], ...more })
+  speak({ topics: left || pause.since ? [] : [...handlers.keys()], ...more })
 }
 
 let due = false
@@ -98,6 +99,9 @@ document.addEventListener('visibilitychange', () => {
 addEventListener('pagehide', () => speak?.({ bye: true }))
 addEventListener('pageshow', (event) => { if (event.persisted) say() })
 setInterval(() => say(), speakEvery)
+$effect.root(() => {
+  $effect(() => { void pause.since; changed() })
+})
 
 export const live = {
   get standing(): Standing { return standing },

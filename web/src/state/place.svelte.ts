@@ -8,19 +8,24 @@ function read(): Route {
 }
 
 let current = $state.raw<Route>(read())
+let page = $state(location.pathname)
 
 export const place = {
   get route(): Route { return current },
+  /** The address without its query: another one is another page. */
+  get page(): string { return page },
 }
+
+function here(): void { [current, page] = [read(), location.pathname] }
 
 export function go(href: string, replace = false): void {
   const url = new URL(href, base)
   if (url.href === location.href) return
   if (replace) history.replaceState(null, '', url)
   else history.pushState(null, '', url)
-  const page = current.page
-  current = read()
-  if (!replace && current.page !== page) scrollTo(0, 0)
+  const before = current.page
+  here()
+  if (!replace && current.page !== before) scrollTo(0, 0)
 }
 
 /** Changes the query of this page. */
@@ -30,7 +35,7 @@ export function look(change: (query: URLSearchParams) => void, replace = false):
   go(withQuery(location.pathname, query), replace)
 }
 
-addEventListener('popstate', () => { current = read() })
+addEventListener('popstate', here)
 
 // Links within the console do not load the page again.
 addEventListener('click', (event) => {

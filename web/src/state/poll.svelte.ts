@@ -4,34 +4,42 @@ import { get, now, Problem } from '../api/client'
 import { backOff } from '../live/backoff'
 import { topicOf } from '../live/topics'
 import { live } from './live.svelte'
+import { pause } from './pause.svelte'
 import { timedPath } from './range'
 
 /** The time, once a second while the page is visible. */
 let second = $state(now())
 setInterval(() => { if (!document.hidden) second = now() }, 1000)
-export const ticker = { get now(): number { return Math.max(second, now() - 1000) } }
+export const ticker = {
+  /** The time of what the page shows: it stands still while the page is paused. */
+  get now(): number { return pause.since || ticker.clock },
+  get clock(): number { return Math.max(second, now() - 1000) },
+}
 
 /** The code of the problem that the page's banner tells already. */
 export const lost = 'stream_lost'
+
+/** Whether a path is a question to the API, and not only a topic. */
+const isQuestion = (path: string) => /^(api|debug)\//.test(path)
 
 export class Poll<T> {
   data = $state.raw<T | undefined>(undefined)
   problem = $state.raw<Problem | undefined>(undefined)
   /** When the data was asked for, by the store's clock; 0: never. */
   at = $state(0)
-  paused = $state(false)
   private again: () => void = () => undefined
 
-  /** Path is asked every so many milliseconds; an undefined path is not asked. An age in it, such as from=-6h, is counted from when it is asked. Rest says whether an answer is the last one. */
+  /** Path is asked every so many milliseconds; an undefined path is not asked. An age in it, such as from=-6h, is counted from when it is asked. While the page is paused, nothing is asked by itself. Rest says whether an answer is the last one. */
   constructor(path: () => string | undefined, every: number | (() => number) = 2000, rest: (data: T) => boolean = () => false) {
     let asked: string | undefined
     $effect(() => {
       const wanted = path()
-      const paused = this.paused
+      const paused = pause.since > 0
       if (wanted !== asked) [this.data, this.problem, this.at, asked] = [undefined, undefined, 0, wanted]
-      if (wanted === undefined || paused) return
+      if (wanted === undefined) return
+      if (paused) return untrack(() => this.once(wanted))
       const topic = live.refused || this.refused === wanted ? undefined : topicOf(timedPath(wanted, now()))
-      if (!topic && !/^(api|debug)\//.test(wanted)) return // a topic that is no question
+      if (!topic && !isQuestion(wanted)) return
       return untrack(() => (topic ? this.follow(wanted, topic) : this.loop(wanted, every, rest)))
     })
   }
@@ -42,10 +50,7 @@ export class Poll<T> {
   private follow(path: string, topic: string): () => void {
     const stop = new AbortController()
     this.again = () => {
-      const at = now()
-      get<T>(timedPath(path, at), { signal: stop.signal }).then(
-        (data) => { if (!stop.signal.aborted) [this.data, this.problem, this.at] = [data, undefined, at] },
-        (error: unknown) => { if (!stop.signal.aborted) this.problem = error as Problem })
+      this.ask(path, stop.signal)
       live.retry()
     }
     const leave = live.follow(topic, {
@@ -60,6 +65,21 @@ export class Poll<T> {
       stop.abort()
       leave()
     }
+  }
+
+  /** While the page is paused: asks what has no answer yet, and what a command asks again. */
+  private once(path: string): () => void {
+    const stop = new AbortController()
+    this.again = () => { if (isQuestion(path)) this.ask(path, stop.signal) }
+    if (this.at === 0) this.again()
+    return () => stop.abort()
+  }
+
+  private ask(path: string, stop: AbortSignal): void {
+    const at = now()
+    get<T>(timedPath(path, at), { signal: stop }).then(
+      (data) => { if (!stop.aborted) [this.data, this.problem, this.at] = [data, undefined, at] },
+      (error: unknown) => { if (!stop.aborted) this.problem = error as Problem })
   }
 
   private loop(path: string, every: number | (() => number), rest: (data: T) => boolean): () => void {
