@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"encoding/json"
 	"syscall"
 	"testing"
 
@@ -39,4 +40,41 @@ func TestTheJournalTellsOfAWorkerThatDied(t *testing.T) {
 			require.Empty(t, read("kind=worker&what=degraded"))
 		})
 	}
+}
+
+// A worker that fails to start again and again stands in the journal once, with the reason, and again when it is ready, with how often it failed.
+func TestTheJournalTellsOfStartsThatFail(t *testing.T) {
+	t.Parallel()
+	for name, on := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pack := oddPack(t, "")
+			writeFiles(t, pack, files{"refuse": ""})
+			k := lab(t, func(c *node.Config) { on(t, c); quickly(c) }, pack)
+			h := api.New(api.Config{Backend: k.Backend})
+			const id = "test/odd.lab/0"
+			read := func() []messages.JournalEntry {
+				return answered[api.JournalList](t, h, "/api/v1/journal?kind=worker&subject="+id).Entries
+			}
+			k.until("the first is told", func() bool { return len(read()) == 1 })
+			k.until("others failed", func() bool { return k.worker("odd.lab", 0).Restarts >= 4 })
+			k.remove("refuse")
+			k.ready("odd.lab", 0, 4)
+			var told []messages.JournalEntry
+			k.until("that it is ready is told", func() bool {
+				told = read()
+				return told[0].What == "restarted"
+			})
+			require.Len(t, told, 2, "%v", told)
+			require.Equal(t, "start_failed", told[1].What)
+			require.Contains(t, told[1].Reason, "error: ")
+			require.JSONEq(t, `1`, string(detailOf(t, told[1])["starts"]))
+			require.Regexp(t, `^init_complete: after \d+ starts that failed, the last with: .+`, told[0].Reason)
+		})
+	}
+}
+
+func detailOf(t *testing.T, e messages.JournalEntry) (detail map[string]json.RawMessage) {
+	require.NoError(t, json.Unmarshal(e.Detail, &detail))
+	return detail
 }

@@ -10,12 +10,12 @@ import (
 )
 
 // The transitions of workers that ReadWorkerJournal returns, and what it says of them, as conditions of SQL on rows of worker_event. A worker
-// that replaces a lost one has metadata with its first transition, and no other has. The index of both stores has the same condition.
+// that replaces a lost one, or is ready after starts that failed, has metadata with its first transition, and no other has. The index of both stores has the same condition.
 const (
 	WorkerTroubleSQL = "(after = 'degraded' OR reason IN ('health_restored', 'health_check_failed', 'max_retries_exceeded', 'terminate', 'error', 'timeout')" +
 		" OR reason = 'init_complete' AND metadata IS NOT NULL)"
 	WorkerToldSQL = "CASE WHEN after = 'degraded' THEN 'degraded' WHEN reason = 'health_restored' THEN 'recovered'" +
-		" WHEN reason = 'init_complete' THEN 'restarted' ELSE 'ended' END"
+		" WHEN reason = 'init_complete' THEN 'restarted' WHEN before = 'initializing' AND reason IN ('error', 'timeout') THEN 'start_failed' ELSE 'ended' END"
 )
 
 // WorkerDetail is the detail of a worker's entry.
@@ -23,34 +23,39 @@ type WorkerDetail struct {
 	From       string              `json:"from"` // states
 	To         string              `json:"to"`
 	Generation messages.Generation `json:"generation"`
-	Seconds    float64             `json:"seconds"` // in the state that it left
+	Seconds    float64             `json:"seconds"`          // in the state that it left
+	Starts     int                 `json:"starts,omitempty"` // of start_failed: that failed since the entry before, with this one
 }
 
-// WorkerEntry is a transition as an entry of the journal, of the worker with that id; empty: its row is gone. N is the number of the row, and
+// WorkerEntry is a transition as an entry of the journal, of the worker with that id; empty: no row is left that says it. N is the number of the row, and
 // told what is said of it. Its reason is that of the transition with the cause in words.
 func WorkerEntry(e *WorkerEvent, id messages.WorkerID, n int64, told string) messages.JournalEntry {
+	reason, starts := whyChanged(e)
 	entry := messages.JournalEntry{
 		At: e.At, Incarnation: e.Key.Incarnation, Number: WorkerNumbers + n, Kind: messages.JournalWorker, What: told,
-		Subject: cmp.Or(string(id), fmt.Sprintf("%s/%s/%d", e.Key.Incarnation.Short(), e.Key.Pool, e.Key.Slot)), Reason: whyChanged(e),
+		Subject: cmp.Or(string(id), fmt.Sprintf("%s/%s/%d", e.Key.Incarnation.Short(), e.Key.Pool, e.Key.Slot)), Reason: reason,
 	}
-	if detail, err := json.Marshal(WorkerDetail{e.From, e.To, e.Generation, e.Lasted.Seconds()}); err == nil {
+	if detail, err := json.Marshal(WorkerDetail{e.From, e.To, e.Generation, e.Lasted.Seconds(), starts}); err == nil {
 		entry.Detail = detail
 	}
 	return entry
 }
 
-// whyChanged is why a worker changed, with the cause in words where there is one.
-func whyChanged(e *WorkerEvent) string {
-	var known struct{ Error, Reason, Exit string }
-	if len(e.Metadata) == 0 || json.Unmarshal(e.Metadata, &known) != nil {
-		return e.Reason
+// whyChanged is why a worker changed, with the cause in words where there is one, and how many of its starts failed that are told at once.
+func whyChanged(e *WorkerEvent) (reason string, starts int) {
+	var known struct {
+		Error, Reason, Exit string
+		Starts              int
 	}
-	reason := e.Reason
+	if len(e.Metadata) == 0 || json.Unmarshal(e.Metadata, &known) != nil {
+		return e.Reason, 0
+	}
+	reason = e.Reason
 	if cause := cmp.Or(known.Error, known.Reason, known.Exit); cause != "" {
 		reason += ": " + cause
 	}
 	if len(reason) > JournalTextMax {
 		reason = strings.ToValidUTF8(reason[:JournalTextMax], "")
 	}
-	return reason
+	return reason, known.Starts
 }

@@ -38,7 +38,7 @@ func (d *Differences) Entry(e *messages.JournalEntry) {
 			d.note(Session, reason, pool, "", in, 1)
 		}
 	case messages.JournalWorker:
-		if e.What == lifecycle.ToldDegraded || e.What == lifecycle.ToldEnded {
+		if e.What == lifecycle.ToldDegraded || e.What == lifecycle.ToldEnded || e.What == lifecycle.ToldStartFailed {
 			d.note(Worker, Troubled, e.Subject, "", in, 1)
 		}
 	case messages.JournalOperator:

@@ -3,7 +3,7 @@ package lifecycle
 import "github.com/troupe-run/troupe/messages"
 
 // Metadata is what is known about a transition. Its zero fields are unknown. Checkout sets Execution, Attempt, Session
-// and Caller; an error at check-in sets Error and FailureCount; an end sets Reason; a process exit sets Exit.
+// and Caller; an error at check-in sets Error and FailureCount; an end sets Reason; a process exit sets Exit; a start that failed sets Starts.
 type Metadata struct {
 	Execution    messages.ExecutionID `json:"execution,omitzero"`
 	Attempt      messages.Attempt     `json:"attempt,omitempty"`
@@ -13,6 +13,7 @@ type Metadata struct {
 	Error        string               `json:"error,omitempty"`
 	Reason       string               `json:"reason,omitempty"` // the cause in words, such as "health_check_limit"
 	Exit         string               `json:"exit,omitempty"`   // "exit status 3", "signal: SIGKILL"
+	Starts       int                  `json:"starts,omitempty"` // that failed since the one that is recorded before it, with this one
 }
 
 // IsZero reports whether nothing is known.

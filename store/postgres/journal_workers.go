@@ -34,10 +34,10 @@ func (s *journalRows) ReadWorkerJournal(ctx context.Context, q store.JournalQuer
 		walk = store.JournalWalk
 	}
 	args = append(args, encodeTexts(q.Whats), encodeTexts(q.Subjects), encodeTexts(q.NotSubjects))
-	sql := "SELECT at, e.incarnation, n, e.pool, e.slot, e.generation, before, after, reason, lasted, metadata, coalesce(w.id, ''), told FROM (SELECT *, " +
+	sql := "SELECT at, e.incarnation, n, e.pool, e.slot, e.generation, before, after, reason, lasted, metadata, s.id, told FROM (SELECT *, " +
 		store.WorkerToldSQL + " AS told" + within + " LIMIT " + strconv.Itoa(walk) + ") e LEFT JOIN worker w USING (incarnation, pool, slot)" +
-		" WHERE (coalesce(cardinality($5::text[]), 0) = 0 OR told = ANY($5)) AND (coalesce(cardinality($6::text[]), 0) = 0 OR w.id = ANY($6))" +
-		" AND (coalesce(cardinality($7::text[]), 0) = 0 OR coalesce(w.id, '') <> ALL($7)) ORDER BY at" + order + ", e.incarnation" + order + ", n" + order +
+		" LEFT JOIN node USING (incarnation), LATERAL (SELECT coalesce(w.id, node.name || '/' || e.pool || '/' || e.slot, '') AS id) s WHERE (coalesce(cardinality($5::text[]), 0) = 0 OR told = ANY($5)) AND (coalesce(cardinality($6::text[]), 0) = 0 OR s.id = ANY($6))" +
+		" AND (coalesce(cardinality($7::text[]), 0) = 0 OR s.id <> ALL($7)) ORDER BY at" + order + ", e.incarnation" + order + ", n" + order +
 		" LIMIT " + strconv.Itoa(limit)
 	var page store.JournalPage
 	err := s.query(ctx, "read the journal of workers", func(v *scanner) {

@@ -20,10 +20,10 @@ func (s *Store) ReadWorkerJournal(ctx context.Context, q store.JournalQuery) (st
 		walk = store.JournalWalk
 	}
 	within, order, args := rangeOf(&q, "n")
-	sql := "SELECT at, e.incarnation, n, e.pool, e.slot, e.generation, before, after, reason, lasted, metadata, w.id, " + store.WorkerToldSQL +
-		" FROM (SELECT * FROM worker_event WHERE " + store.WorkerTroubleSQL + " AND " + within + " ORDER BY at" + order + ", incarnation" + order + ", n" + order +
+	sql := "SELECT at, e.incarnation, n, e.pool, e.slot, e.generation, before, after, reason, lasted, metadata," +
+		" coalesce(w.id, node.name || '/' || e.pool || '/' || e.slot), " + store.WorkerToldSQL + " FROM (SELECT * FROM worker_event WHERE " + store.WorkerTroubleSQL + " AND " + within + " ORDER BY at" + order + ", incarnation" + order + ", n" + order +
 		" LIMIT " + strconv.Itoa(walk) + ") e LEFT JOIN worker w ON w.incarnation = e.incarnation AND w.pool = e.pool AND w.slot = e.slot" +
-		" ORDER BY at" + order + ", e.incarnation" + order + ", n" + order
+		" LEFT JOIN node ON node.incarnation = e.incarnation ORDER BY at" + order + ", e.incarnation" + order + ", n" + order
 	var page store.JournalPage
 	err := s.read(ctx, "read the journal of workers", func(c *conn) error {
 		page = store.JournalPage{}

@@ -29,7 +29,7 @@ func testWorkerJournal(t *testing.T, k *kit) {
 			event.Metadata = json.RawMessage(`{"reason":"after it had exited"}`)
 		}
 		events = append(events, event)
-		if told := lifecycle.Told(e.To, e.Reason, restarted); told != "" {
+		if told := lifecycle.Told(e.From, e.To, e.Reason, restarted); told != "" {
 			want = append(want, fmt.Sprintf("%s %s", told, e.Reason))
 		}
 	}
@@ -50,6 +50,32 @@ func testWorkerJournal(t *testing.T, k *kit) {
 	}
 	require.Equal(t, want, got)
 	require.Empty(t, k.journal(t, store.JournalQuery{}), "they are apart")
+}
+
+// testWorkerJournalStarts checks that starts which failed are found by the worker's id before it was ever ready, which is when it gets its row.
+func testWorkerJournalStarts(t *testing.T, k *kit) {
+	failed := func(key messages.WorkerKey, gen messages.Generation, reason lifecycle.Reason, metadata string) store.WorkerEvent {
+		return store.WorkerEvent{Key: key, Generation: gen, At: journalStart.Add(time.Duration(gen) * time.Minute), From: lifecycle.Initializing.String(),
+			To: lifecycle.Terminated.String(), Reason: reason.String(), Metadata: json.RawMessage(metadata)}
+	}
+	unknown := k.key(7)
+	unknown.Incarnation = messages.NewIncarnation()
+	require.NoError(t, k.RecordTransitions(t.Context(), []store.WorkerEvent{
+		failed(k.key(7), 1, lifecycle.Timeout, `{"reason":"no answer","starts":1}`), failed(k.key(7), 11, lifecycle.Error, `{"reason":"no module x","starts":10}`),
+		failed(k.key(6), 1, lifecycle.Terminate, `{}`), failed(unknown, 2, lifecycle.Error, `{"starts":1}`),
+	}, make([]string, 4)))
+	say := func(q store.JournalQuery) (list []string) {
+		for _, e := range k.troubles(t, q) {
+			var d store.WorkerDetail
+			require.NoError(t, json.Unmarshal(e.Detail, &d))
+			list = append(list, fmt.Sprintf("%s %s %s %d", e.Subject, e.What, e.Reason, d.Starts))
+		}
+		return list
+	}
+	seven := []string{"n/p/7 start_failed timeout: no answer 1", "n/p/7 start_failed error: no module x 10"}
+	require.Equal(t, seven, say(store.JournalQuery{Subjects: []string{"n/p/7"}}))
+	require.ElementsMatch(t, append(seven, unknown.Incarnation.Short()+"/p/7 start_failed error 1"), say(store.JournalQuery{Whats: []string{"start_failed"}}))
+	require.Equal(t, []string{"n/p/6 ended terminate 0"}, say(store.JournalQuery{Whats: []string{"ended"}, NotSubjects: []string{"n/p/7"}}))
 }
 
 // troubles reads all pages.

@@ -51,6 +51,7 @@ var suite = []named{
 	{"worker events of a time", testWorkerEventsBetween},
 	{"the journal of workers", testWorkerJournal},
 	{"the journal of workers: pages", testWorkerJournalPages},
+	{"the journal of workers: starts that failed", testWorkerJournalStarts},
 	{"executions counted by when they were requested", testCountRequested},
 	{"a count of many executions", testCountOfMany},
 	{"operations", testOperations},

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -54,15 +53,28 @@ func capabilities(m *member) json.RawMessage {
 	return raw
 }
 
-// transition notes a change. The first one of a worker that replaces a lost one says so: by that the journal has it.
+// transition notes a change. The first one of a worker that replaces a lost one, or is ready after starts that failed, says so: by that the
+// journal has it. Of starts that fail one after the other few are noted, each with how many it stands for.
 func (h *history) transition(w *Workers, s *slot, m *member, e *lifecycle.Entry) {
 	event := store.WorkerEvent{
 		Key: w.key(s), Generation: m.gen, At: w.StoredTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
 		Reason: e.Reason.String(), Lasted: e.In,
 	}
 	meta := e.Meta
-	if had := s.had(); e.Reason == lifecycle.InitComplete && !had.lostAt.IsZero() {
-		meta = &lifecycle.Metadata{Reason: "after " + cmp.Or(had.lastFailure, "a worker that was lost")}
+	switch had := s.had(); {
+	case e.Reason == lifecycle.InitComplete && (!had.lostAt.IsZero() || had.starts.Any()):
+		meta = &lifecycle.Metadata{Reason: had.starts.After(had.lastFailure)}
+	case e.StartFailed():
+		n, tell := s.has().starts.Failed(w.World.Now())
+		if !tell {
+			return
+		}
+		failed := lifecycle.Metadata{}
+		if meta != nil {
+			failed = *meta
+		}
+		failed.Starts = n
+		meta = &failed
 	}
 	if meta != nil {
 		if raw, err := json.Marshal(meta); err == nil {

@@ -66,8 +66,9 @@ type rare struct {
 	replaceAt   time.Time // not before, after a replacement that did not start
 	restarts    int
 	lastFailure string
-	lastTrace   string // where its code failed, of the start that failed last
-	unbindings  int    // how often sessions were begun to be unbound
+	lastTrace   string           // where its code failed, of the start that failed last
+	starts      lifecycle.Starts // that failed since it was ready
+	unbindings  int              // how often sessions were begun to be unbound
 }
 
 // had is what the slot has of what is rare, to be read.
@@ -275,6 +276,9 @@ func (w *Workers) becameReady(s *slot, m *member) {
 	w.memory.losses.returned(w.Shared, s.number, now)
 	if state, changed := w.tracker.Started(s.number, now); changed {
 		w.stateChanged(state, "")
+	}
+	if r := s.rare; r != nil {
+		r.starts = lifecycle.Starts{}
 	}
 	w.history.ready(w, s, m)
 	w.round.done(w, s)
