@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -9,6 +10,63 @@ import (
 
 	"github.com/troupe-run/troupe/test/servers"
 )
+
+// A row that is on the screen is fresh, whichever page of the list it came from, and whoever changed it. One that is gone goes.
+func TestRowsBehindTheFirstPageAreFresh(t *testing.T) {
+	apart(t)
+	store := servers.RoomyPostgres(t)
+	n := on(t, "n1", store)
+	require.NoError(t, servers.Execute(store, `INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, resolution)
+		SELECT now(), NULL, 1, 'core.fail', '', 'q', 'malformed', 'failed' FROM generate_series(1, 350)`))
+	p := open(t, n, "/console/dead-letters")
+	for rows := 100; rows < 350; rows += 100 {
+		p.shows(".foot", fmt.Sprintf("%d rows so far", rows))
+		p.loadsMore()
+	}
+	p.shows(".foot", "350 rows: all there are")
+	for _, id := range []int{2, 130, 245} { // of the last page, and of those between
+		p.do(chromedp.Evaluate(fmt.Sprintf("scrollTo(0, document.body.scrollHeight * %d / 350 - 400)", 350-id), nil))
+		row := fmt.Sprintf(`tr:has(a[href="dead-letters/%d"])`, id)
+		p.shows(row, "failed")
+		require.NoError(t, servers.Execute(store, fmt.Sprintf("UPDATE dead_letter SET resolution = 'seen' WHERE id = %d", id)))
+		p.shows(row, "seen")
+		require.NoError(t, servers.Execute(store, fmt.Sprintf("DELETE FROM dead_letter WHERE id = %d", id)))
+		p.until("it goes", func() bool { return p.count(row) == 0 })
+	}
+	p.shows(".foot", "347 rows: all there are")
+	require.NoError(t, servers.Execute(store, `INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, resolution)
+		SELECT now(), NULL, 1, 'core.fail', '', 'q', 'malformed', 'failed' FROM generate_series(1, 160)`))
+	p.shows(".foot", "507 rows: all there are")
+	p.do(chromedp.Evaluate("scrollTo(0, document.body.scrollHeight * 150 / 507 - 400)", nil))
+	p.shows("tr:has(a[href='dead-letters/360'])", "failed") // it was pushed off the first page, and is of none that somebody loaded
+	require.NoError(t, servers.Execute(store, "UPDATE dead_letter SET resolution = 'seen' WHERE id = 360"))
+	p.shows("tr:has(a[href='dead-letters/360'])", "seen")
+}
+
+// More executions may go on than one stream follows by their ids: those on the screen are followed.
+func TestExecutionsFarBelowAreFresh(t *testing.T) {
+	apart(t)
+	n := start(t)
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/pools/go/cordon", nil)
+	first := labelled(t, n, "below")
+	for range 340 {
+		labelled(t, n, "below")
+	}
+	p := open(t, n, "/console/executions?label=test%3Dbelow")
+	for rows := 100; rows < 341; rows += 100 {
+		p.shows(".foot", fmt.Sprintf("%d rows", rows))
+		p.do(chromedp.ScrollIntoView(button("Load older"), chromedp.BySearch))
+		p.rests(button("Load older"))
+		p.click("Load older")
+	}
+	p.shows(".foot", "341 rows: all there are")
+	p.do(chromedp.Evaluate("scrollTo(0, document.body.scrollHeight)", nil))
+	row := fmt.Sprintf(`tr:has(a[title="%s"])`, first.ID)
+	p.shows(row, "requested")
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/"+first.ID+"/cancel", nil)
+	p.shows(row, "cancelled")
+	require.Equal(t, "3", p.value(calls), "only what somebody loaded was asked for")
+}
 
 // New rows push old ones off the first page of a list. Where the pages behind it are shown too, rows neither vanish nor repeat, also when
 // more than a page of new ones come at once. What somebody does with a row that is not on the first page is seen.

@@ -93,10 +93,10 @@ export function newest(rows: Rows, page: Execution[], cursor: string | undefined
 /** How many rows are followed one by one. */
 export const strayedMax = 200
 
-/** Ids of rows that go on and that the first page does not have: they are further below, or no longer what the filter wants. */
-export function strayed(rows: Rows, page: readonly Execution[]): string[] {
+/** Ids of the rows on the screen that go on and that the first page does not have: they are further below, or no longer what the filter wants. One that has ended changes no more. */
+export function strayed(drawn: readonly Execution[], page: readonly Execution[]): string[] {
   const there = new Set(page.map((e) => e.id))
-  return rows.shown.filter((e) => !ended(e.status) && !there.has(e.id)).slice(0, strayedMax).map((e) => e.id)
+  return drawn.filter((e) => !ended(e.status) && !there.has(e.id)).slice(0, strayedMax).map((e) => e.id)
 }
 
 /** Whether a row of an execution has other values than the execution as it was. A row has less of it, and of its error only a part. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Held, type How, none, older, type Page, renewed, rowsMax } from './held'
+import { beginOf, type Held, type How, markFor, none, older, type Page, refreshed, renewed, rowsMax } from './held'
 
 const keyOf = (row: string) => row[0]!
 /** Rows are words; the first letter is the key. */
@@ -29,6 +29,33 @@ test.each<[string, Held<string>, Page<string>, How, string | undefined, string |
   const after = renewed(before, read, keyOf, how)
   expect(after?.rows.join(' ')).toBe(rows)
   expect(after?.cursor).toBe(cursor)
+})
+
+test.each<[string, Held<string>, number, Page<string>, How, string | undefined, string | undefined]>([
+  ['a row is changed in its place', held('f e d c b a', 'a'), 2, page('d2 c', 'c'), 'stays', 'f e d2 c b a', 'a'],
+  ['a row is gone, and the page has one of the next', held('f e d c b a', 'a'), 2, page('d b', 'b'), 'stays', 'f e d b a', 'a'],
+  ['a row comes between', held('f e c b a', 'a'), 2, page('d c', 'c'), 'stays', 'f e d c b a', 'a'],
+  ['a row that is not known: the next page says what is behind it', held('f e d c', 'c'), 2, page('d b', 'b'), 'stays', 'f e d b c', 'c'],
+  ['it goes beyond what is held', held('f e d', 'd'), 2, page('d b', 'b'), 'stays', 'f e d b', 'b'],
+  ['it is the last', held('f e d c', 'c'), 2, page('d'), 'stays', 'f e d', undefined],
+  ['nothing is left behind it', held('f e d c', 'c'), 2, page(''), 'stays', 'f e', undefined],
+  ['the search has not come to its rows', held('f e d c', 'c'), 2, page('', 'x'), 'stays', 'f e d c', 'c'],
+  ['a row before it is not taken twice', held('f e d c', 'c'), 2, page('e d c', 'c'), 'stays', 'f e d c', 'c'],
+  ['none of its rows is known', held('f e d c', 'c'), 2, page('b a', 'a'), 'stays', undefined, undefined],
+  ['rows that may move have not', held('f e d c b a', 'a'), 2, page('d2 c', 'c'), 'moves', 'f e d2 c b a', 'a'],
+  ['rows have moved', held('f e d c b a', 'a'), 2, page('d b', 'b'), 'moves', undefined, undefined],
+  ['rows have moved, and it is the last', held('f e d c', 'c'), 2, page('d'), 'moves', undefined, undefined],
+])('a page that is read again: %s', (_, before, begin, read, how, rows, cursor) => {
+  const after = refreshed(before, begin, read, keyOf, how)
+  expect(after?.rows.join(' ')).toBe(rows)
+  expect(after?.cursor).toBe(cursor)
+})
+
+test('the page of a row is the last that begins before it', () => {
+  const rows = ['f', 'e', 'd', 'c', 'b', 'a']
+  const marks = [{ cursor: 'd', after: 'd' }, { cursor: 'f', after: 'f' }, { cursor: 'gone', after: 'x' }]
+  expect(marks.map((m) => beginOf(rows, m, keyOf))).toEqual([3, 1, -1])
+  expect([0, 1, 2, 3, 5].map((at) => markFor(rows, marks, at, keyOf)?.cursor)).toEqual([undefined, 'f', 'f', 'd', 'd'])
 })
 
 test('a page behind the last row adds those that are not there yet', () => {
@@ -64,6 +91,17 @@ test('a list and its reader', () => {
         whole = { rows: [...whole.rows, ...more.rows], cursor: more.cursor }
       }
       h = next
+      if (h.rows.length > 8) { // a row behind the first page goes, and its page is read again
+        const begin = 5 + below(h.rows.length - 5), gone = h.rows[begin]!
+        list = list.filter((n) => n !== gone)
+        for (let at = begin; at < h.rows.length;) {
+          const page = read(h.rows[at - 1])
+          const next: Held<number> = refreshed(h, at, page, (n) => n, 'stays') ?? { ...h, rows: list.slice(0, h.rows.length) }
+          h = next
+          at = page.cursor ? h.rows.indexOf(Number(page.cursor)) + 1 : h.rows.length
+          if (at === 0) break
+        }
+      }
       expect(h.rows, `seed ${seed}`).toEqual(list.slice(0, h.rows.length))
     }
   }

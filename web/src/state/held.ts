@@ -1,4 +1,4 @@
-// The rows of a list that is read in pages. The first page is read again and again, and the others when somebody wants them. New rows push
+// The rows of a list that is read in pages. The first page is read again and again, and of the others what is on the screen. New rows push
 // old ones off the first page: these stay.
 
 /** How many rows a list holds. */
@@ -48,6 +48,38 @@ function behindOf<T>(held: Held<T>, page: Page<T>, keyOf: KeyOf<T>, how: How): r
   if (last < 0) return held.rows.length ? undefined : []
   const there = new Set(page.rows.map(keyOf))
   return held.rows.slice(places.get(keyOf(page.rows[last]!))! + 1).filter((row) => !there.has(keyOf(row)))
+}
+
+/** The rows after a page was read again that begins behind one of them, at a place; undefined: it does not say what the list is now, and all is to be read again. */
+export function refreshed<T>(held: Held<T>, begin: number, page: Page<T>, keyOf: KeyOf<T>, how: How): Held<T> | undefined {
+  const [front, rest] = [held.rows.slice(0, begin), held.rows.slice(begin)]
+  const before = new Set(front.map(keyOf))
+  const rows = page.rows.filter((row) => !before.has(keyOf(row)))
+  // Behind a row that is not known there may be more that are gone: the page after it says so.
+  if (page.cursor === undefined && how === 'stays') return bounded({ ...held, rows: [...front, ...rows], cursor: undefined })
+  const behind = behindOf({ ...held, rows: rest }, { ...page, rows }, keyOf, how === 'stays' ? how : 'moves')
+  if (!behind || (how !== 'stays' && (behind.length !== rest.length - rows.length || (behind.length > 0 && page.cursor === undefined)))) return undefined
+  return bounded({ ...held, rows: [...front, ...rows, ...behind], cursor: behind.length ? held.cursor : page.cursor })
+}
+
+/** A place in a list: the cursor of a page, and the row that it begins behind; undefined: at the first. */
+export interface Mark { cursor: string; after: string | number | undefined }
+
+/** Where the page of a mark begins among the rows; -1: that is not known any more. */
+export function beginOf<T>(rows: readonly T[], mark: Mark, keyOf: KeyOf<T>): number {
+  if (mark.after === undefined) return 0
+  const at = rows.findIndex((row) => keyOf(row) === mark.after)
+  return at < 0 ? -1 : at + 1
+}
+
+/** The last of the marks that begin at a row or before it. */
+export function markFor<T>(rows: readonly T[], marks: readonly Mark[], at: number, keyOf: KeyOf<T>): Mark | undefined {
+  let [best, found] = [-1, undefined as Mark | undefined]
+  for (const mark of marks) {
+    const begin = beginOf(rows, mark, keyOf)
+    if (begin > best && begin <= at) [best, found] = [begin, mark]
+  }
+  return found
 }
 
 /** The rows with the next page behind them. */
