@@ -53,7 +53,7 @@ var scopeTable = map[string]string{
 	"POST /api/v1/dead-letters/{id}/requeue": "operate", "POST /api/v1/dead-letters/{id}/discard": "operate",
 	"POST /api/v1/executions": "submit", "POST /api/v1/executions/batch": "submit", "POST /api/v1/executions/stream": "submit", "GET /api/v1/executions": "read",
 	"GET /api/v1/executions/{id}": "read own", "GET /api/v1/executions/{id}/wait": "read own", "GET /api/v1/executions/{id}/output": "read own",
-	"GET /api/v1/executions/{id}/chain": "read own", "GET /api/v1/executions/{id}/events": "read own", "GET /api/v1/executions/{id}/timeline": "read own", "GET /api/v1/journal": "read", "GET /api/v1/executions/{id}/why": "read own",
+	"GET /api/v1/executions/{id}/chain": "read own", "GET /api/v1/executions/{id}/events": "read own", "GET /api/v1/executions/{id}/timeline": "read own", "GET /api/v1/executions/{id}/line": "read own", "GET /api/v1/journal": "read", "GET /api/v1/executions/{id}/why": "read own",
 	"POST /api/v1/executions/{id}/cancel": "operate own", "POST /api/v1/executions/{id}/retry": "operate",
 	"GET /api/v1/webhooks": "read", "POST /api/v1/executions/{id}/webhook/retry": "operate own",
 	"GET /api/v1/reach": "read", "GET /api/v1/nodes": "read", "GET /api/v1/nodes/{id}": "read", "POST /api/v1/nodes/{id}/cordon": "admin",

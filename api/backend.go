@@ -63,6 +63,7 @@ type Backend interface {
 	Why(ctx context.Context, id messages.ExecutionID) (view.Explanation, error)
 	// Timeline says where the time of an execution went, in a part of it.
 	Timeline(ctx context.Context, id messages.ExecutionID, part timeline.Part) (timeline.Timeline, error)
+	LineAt(ctx context.Context, id messages.ExecutionID, at time.Time) (view.PastLine, error)
 	// Journal returns a page of what happened outside of executions.
 	Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 	// Mark records a moment that somebody has named. It does not wait for the store. False: there are too many, and it is not recorded.

@@ -253,6 +253,11 @@ func (b *backend) Timeline(ctx context.Context, id messages.ExecutionID, part ti
 	return timeline.Of(&timeline.Record{Now: e.RequestedAt.Add(time.Second), Execution: e, From: part.From, To: part.To, Retries: all, LeftOut: left}), err
 }
 
+func (b *backend) LineAt(ctx context.Context, id messages.ExecutionID, at time.Time) (view.PastLine, error) {
+	_, err := b.Get(ctx, id)
+	return view.PastLine{Execution: id, At: at, Cause: "workers_busy", Evidence: "pool shell: workers busy", Line: &view.Line{Ahead: 3, Of: "pool"}}, err
+}
+
 func (b *backend) Remains(_ context.Context, id messages.ExecutionID) (view.Remains, error) {
 	if b.remains == nil {
 		return view.Remains{}, nil

@@ -69,5 +69,19 @@ func (s *server) timeline(c *call) error {
 	})
 }
 
+func (s *server) line(c *call) error {
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		at, err := c.query.moment("at")
+		if err != nil {
+			return nil, err
+		}
+		if at.IsZero() {
+			return nil, invalid("at is missing: the time of which to tell the place in line, as 2030-01-31T08:00:00Z")
+		}
+		line, err := s.Backend.LineAt(c.r.Context(), id, at)
+		return &line, err
+	})
+}
+
 // linksFromMax bounds the number of an execution in its retry chain.
 const linksFromMax = 1_000_000

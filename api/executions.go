@@ -67,6 +67,10 @@ func executionRoutes() []*route {
 				{name: "links_from", kind: "integer", help: "The number of the first execution of the retry chain; left out: 50 around this one."}},
 			summary: "Where its time went: what it waited for and why, its placements and runs, and what became of its worker, node, session and servers.",
 			result:  timeline.Timeline{}, handle: (*server).timeline},
+		{method: "GET", path: one + "/line", scope: ScopeRead, own: true, group: "executions",
+			params:  []param{{name: "at", kind: "string", help: "The time, as 2030-01-31T08:00:00Z."}},
+			summary: "Its place in line at a time of its wait: what it waited for then, and how many others were before it.",
+			result:  view.PastLine{}, handle: (*server).line},
 	}
 }
 

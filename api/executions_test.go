@@ -289,6 +289,11 @@ func TestCancelAndRetry(t *testing.T) {
 	for query, names := range map[string]string{"from=noon": "from", "from=2030-01-31T08:00:00Z&to=2030-01-31T08:00:00Z": "to must be after from", "links_from=0": "links_from"} {
 		refused(t, ask(t, h, "GET", one+"/timeline?"+query, ""), http.StatusBadRequest, messages.CodeInvalidRequest, names)
 	}
+	line := read[view.PastLine](t, ask(t, h, "GET", one+"/line?at="+half.Format(time.RFC3339Nano), ""), 200)
+	require.Equal(t, []any{half, 3, "pool"}, []any{line.At, line.Line.Ahead, line.Line.Of})
+	for query, names := range map[string]string{"": "at is missing", "?at=noon": "at must be a time"} {
+		refused(t, ask(t, h, "GET", one+"/line"+query, ""), http.StatusBadRequest, messages.CodeInvalidRequest, names)
+	}
 	newest := read[EventsView](t, ask(t, h, "GET", one+"/events?newest=1", ""), 200)
 	require.NotEmpty(t, newest.Events)
 	require.False(t, newest.More)
@@ -303,7 +308,7 @@ func TestADeletedExecution(t *testing.T) {
 	h := New(Config{Backend: b})
 	id := messages.NewExecutionID()
 	b.remains = &view.Remains{Was: true, Retention: true, Kept: 3600, Journal: []messages.JournalEntry{{Kind: messages.JournalOperator, What: "cancel", Caller: "ann"}}}
-	for _, part := range []string{"", "/timeline", "/why", "/events?newest=1", "/chain", "/output", "/output?follow=1", "/wait?timeout_seconds=0"} {
+	for _, part := range []string{"", "/timeline", "/line?at=2030-01-31T08:00:00Z", "/why", "/events?newest=1", "/chain", "/output", "/output?follow=1", "/wait?timeout_seconds=0"} {
 		w := ask(t, h, "GET", executionsPath+"/"+id.String()+part, "")
 		refused(t, w, http.StatusNotFound, messages.CodeNotFound, id.String()+" was deleted by retention")
 		var answer struct {

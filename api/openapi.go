@@ -93,6 +93,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[view.Run]():           "RunView",
 	reflect.TypeFor[view.Drain]():         "DrainEstimate",
 	reflect.TypeFor[view.Line]():          "PlaceInLine",
+	reflect.TypeFor[view.PastLine]():      "PastPlaceInLine",
 	reflect.TypeFor[view.Retry]():         "RetryView",
 	reflect.TypeFor[view.Session]():       "SessionView",
 	reflect.TypeFor[view.Transition]():    "TransitionView",

@@ -91,6 +91,9 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 		if strings.HasSuffix(path, "/wait") {
 			path += "?timeout_seconds=0"
 		}
+		if strings.HasSuffix(path, "/line") {
+			path += "?at=2030-01-31T08:00:00Z"
+		}
 		body := ""
 		if rt.method == http.MethodPost {
 			body = bodies[path]
@@ -155,7 +158,7 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	require.Equal(t, []string{
 		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "BulkBody", "BulkBy", "BulkCount", "BulkLetter", "BulkPreviewBody", "BulkPreviewView", "BulkSkipped", "BulkStarted", "CauseCount", "ChainView", "ConfigView", "CordonView", "CountsRange", "CountsView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "Difference", "Differences", "DoneView", "DrainEstimate", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
-		"ExecutionList", "ExecutionView", "Explanation", "FacetCount", "Facets", "FailureCount", "Finding", "Findings", "Fleet", "FleetNode", "FleetPool", "GradeInput", "HealthView", "JournalEntry", "JournalList", "Ledger", "LedgerRest", "LetterSearched", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputEntry", "OutputView", "Overview", "PlaceInLine", "PoolDetail", "PoolList", "PoolOverview", "PoolQueue", "PoolView", "PriorityCount", "Rates", "ReachList",
+		"ExecutionList", "ExecutionView", "Explanation", "FacetCount", "Facets", "FailureCount", "Finding", "Findings", "Fleet", "FleetNode", "FleetPool", "GradeInput", "HealthView", "JournalEntry", "JournalList", "Ledger", "LedgerRest", "LetterSearched", "LiveEvent", "LiveProblem", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OperationFailure", "OperationList", "OperationView", "OutputEntry", "OutputView", "Overview", "PastPlaceInLine", "PlaceInLine", "PoolDetail", "PoolList", "PoolOverview", "PoolQueue", "PoolView", "PriorityCount", "Rates", "ReachList",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "RunView", "SearchedView", "Series", "SeriesLine", "Session", "SessionDetail", "SessionList", "SessionView", "SessionWork", "Setting", "Sight", "Sights", "SlotCount", "SlotFailure", "SlowerAction", "StatusCount",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLeftOut", "TimelineLink", "TimelineRetries", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "Totals", "TransitionView", "Unreached", "Webhook", "WebhookList", "WebhookView", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerRuns", "WorkerView",

@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/timeline"
 )
 
 func (x executions) timeline() *cobra.Command {
-	var since, until string
+	var since, until, at string
 	linksFrom := 0
 	cmd := &cobra.Command{
 		Use: "timeline ID", Short: "Show where the time of an execution went", Args: exactly("ID"),
@@ -23,8 +24,15 @@ func (x executions) timeline() *cobra.Command {
 			"the servers meanwhile. AT counts from the request. The lines of wait cover the time up to the start; unknown: nothing that was\n" +
 			"recorded explains it. The nodes record within some seconds, so the last ones of a fresh execution are unknown at first.\n\n" +
 			"One answer has up to 2,000 events and conditions of the pool, and 50 retries: the newest, or those that the flags select. What it\n" +
-			"leaves out stands at the end.",
+			"leaves out stands at the end.\n\n" +
+			"With --at, show what it waited for at one time, and how many others of its pool or session were before it.",
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if at != "" {
+				if since != "" || until != "" || linksFrom > 0 {
+					return usagef("--at shows one moment: leave out --since, --until and --links-from")
+				}
+				return x.line(ctx, c, args[0], at)
+			}
 			span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
 			if err != nil {
 				return err
@@ -74,8 +82,54 @@ func (x executions) timeline() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "", "only the part at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only the part before this time, or so long ago")
+	f.StringVar(&at, "at", "", "its place in line then: a time of its wait (2030-01-31T08:00:00Z) or an age (2h)")
 	f.IntVar(&linksFrom, "links-from", 0, "the number of the first retry of the chain (default: 50 around this one)")
 	return cmd
+}
+
+// line shows where an execution stood in line at a time of the past.
+func (x executions) line(ctx context.Context, c *client.Client, id, at string) error {
+	moment, err := parseBack("--at", at, func() (time.Time, error) { return c.NodeTime(ctx) })
+	if err != nil {
+		return err
+	}
+	var v view.PastLine
+	if err := c.Get(ctx, executionPath(id, "/line")+"?"+url.Values{"at": {instant(moment)}}.Encode(), &v); err != nil {
+		return err
+	}
+	if x.output == "json" {
+		return x.printJSON(v)
+	}
+	_, err = fmt.Fprintf(x.out, "%s at %s\n%s\n", v.Execution, clock(v.At), strings.Join(lineWords(&v), "\n"))
+	return err
+}
+
+// lineWords say what an execution waited for, and how many were before it.
+func lineWords(v *view.PastLine) []string {
+	if v.Cause == "" {
+		return []string{"it did not wait then"}
+	}
+	words := []string{"it waited: " + visible(v.Cause) + " (" + visible(v.Evidence) + ")"}
+	if v.Line == nil {
+		return append(words, "it stood in no line")
+	}
+	of, n := visible(v.Line.Of), v.Line.Ahead
+	before := fmt.Sprintf("%d others of its %s were before it", n, of)
+	switch {
+	case n == 0 && v.Line.AtLeast:
+		before = fmt.Sprintf("others of its %s may have been before it", of)
+	case n == 0:
+		before = fmt.Sprintf("no other of its %s was before it", of)
+	case n == 1:
+		before = fmt.Sprintf("1 other of its %s was before it", of)
+	}
+	if n > 0 && v.Line.AtLeast {
+		before = "at least " + before
+	}
+	if !v.Since.IsZero() {
+		before += ", of those requested since " + clock(v.Since)
+	}
+	return append(words, before)
 }
 
 // wholeOf is the whole time of an execution. A node of an older release does not tell it: its answers had all.

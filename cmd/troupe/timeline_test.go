@@ -65,6 +65,29 @@ func TestTimelineVerb(t *testing.T) {
 	require.JSONEq(t, string(body), r.out)
 }
 
+// A moment of the wait says how many were before it, and how sure that is.
+func TestThePlaceInLineOfATimeline(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`"cause":"workers_busy","evidence":"pool p: workers busy","line":{"ahead":3,"of":"pool"}`: "it waited: workers_busy (pool p: workers busy)\n3 others of its pool were before it\n",
+		`"cause":"session_order","evidence":"e","line":{"ahead":1,"of":"session"}`:                "1 other of its session was before it\n",
+		`"cause":"c","evidence":"e","line":{"ahead":0,"of":"pool"}`:                               "no other of its pool was before it\n",
+		`"cause":"c","evidence":"e","line":{"ahead":0,"at_least":true,"of":"pool"}`:               "others of its pool may have been before it\n",
+		`"cause":"c","evidence":"e","line":{"ahead":2,"at_least":true,"of":"pool"},"since":"2026-01-02T11:05:00Z"`: "at least 2 others of its pool were before it, of those requested since " +
+			clock(time.Date(2026, 1, 2, 11, 5, 0, 0, time.UTC)) + "\n",
+		`"cause":"not_due","evidence":"e"`: "it waited: not_due (e)\nit stood in no line\n",
+		`"execution":"` + id1 + `"`:        "it did not wait then\n",
+	} {
+		s := serve(t, map[string]string{"GET /api/v1/executions/" + id1 + "/line": "{" + answer + "}"})
+		r := s.call(t, "timeline", id1, "--at", "2026-01-02T11:07:00Z")
+		require.Equal(t, 0, r.code, r.err)
+		require.True(t, strings.HasSuffix(r.out, want), "%s: %q", answer, r.out)
+	}
+	r := serve(t, nil).call(t, "timeline", id1, "--at", "1h", "--since", "2h")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, "leave out --since")
+}
+
 // A part of a timeline says which one it is, and how to get what it leaves out.
 func TestAPartOfATimeline(t *testing.T) {
 	t.Parallel()

@@ -82,6 +82,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 	s := serve(t, map[string]string{
 		"GET " + one: ended, "GET " + one + "/events": hostileAnswer[api.EventsView](t), "GET " + one + "/chain": hostileAnswer[api.ChainView](t),
 		"GET " + one + "/timeline": hostileAnswer[timeline.Timeline](t), "GET /api/v1/journal": hostileAnswer[api.JournalList](t),
+		"GET " + one + "/line": hostileAnswer[view.PastLine](t),
 		"GET /api/v1/findings": hostileAnswer[api.Findings](t), "GET /api/v1/overview": hostileAnswer[api.Overview](t), "GET /api/v1/errors": hostileAnswer[api.ErrorGroups](t),
 		"GET " + one + "/why": hostileAnswer[view.Explanation](t), "GET " + one + "/output": hostileAnswer[api.OutputView](t),
 		"GET /api/v1/differences":        hostileAnswer[differences.Differences](t),
@@ -105,7 +106,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 		"POST /api/v1/executions":        "!201" + ended,
 	})
 	for _, args := range [][]string{
-		{"get", id1}, {"get", id1, "--events"}, {"get", id1, "--chain"}, {"why", id1}, {"timeline", id1}, {"history"}, {"findings"}, {"overview"}, {"errors"}, {"differences"}, {"facets"}, {"fleet"}, {"logs", id1}, {"list"}, {"wait", id1},
+		{"get", id1}, {"get", id1, "--events"}, {"get", id1, "--chain"}, {"why", id1}, {"timeline", id1}, {"timeline", id1, "--at", "2030-01-31T08:00:00Z"}, {"history"}, {"findings"}, {"overview"}, {"errors"}, {"differences"}, {"facets"}, {"fleet"}, {"logs", id1}, {"list"}, {"wait", id1},
 		{"workers"}, {"worker", "get", "a/b/0"}, {"worker", "runs", "a/b/0"}, {"pools"}, {"pool", "p"}, {"nodes"}, {"sessions"}, {"actions"}, {"tree"}, {"tree", "troupe"},
 		{"dead-letters"}, {"dead-letters", "get", "7"}, {"reload"}, {"cancel", id1}, {"submit", "core.echo", "--wait"},
 		{"get", id1, "-o", "json"}, {"workers", "-o", "json"}, {"logs", id1, "-o", "json"}, {"tree", "-o", "json"},

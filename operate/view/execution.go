@@ -38,6 +38,16 @@ type Line struct {
 	Of      string `json:"of" doc:"pool: for its next free worker; worker: for that of its session; session: behind others of it; any_worker: for the first worker of the pool"`
 }
 
+// PastLine says where an execution stood in line at a time of the past.
+type PastLine struct {
+	Execution messages.ExecutionID `json:"execution"`
+	At        time.Time            `json:"at"`
+	Cause     string               `json:"cause,omitempty" doc:"what it waited for then, as its timeline says; absent: it did not wait"`
+	Evidence  string               `json:"evidence,omitempty" doc:"the record that shows the cause"`
+	Line      *Line                `json:"line,omitempty" doc:"its place in line, by the rows of the others; absent: it stood in none that they know"`
+	Since     time.Time            `json:"since,omitzero" doc:"what was requested before is not looked at; absent: all was"`
+}
+
 // Retry says whether an execution has or gets a retry: its id, time and reason, or why there is none.
 type Retry struct {
 	As      messages.ExecutionID `json:"as,omitzero"`
