@@ -179,8 +179,8 @@ func (l *listing) order() string {
 func (l *listing) walk(size, walkMax int) string {
 	f := l.f
 	drive := f.Drive(l.stretch.narrow)
-	l.within = "seq < " + l.arg(l.stretch.below) + "::bigint AND seq > " + l.arg(l.stretch.above) + "::bigint"
-	l.tail = " ORDER BY seq" + l.order() + " LIMIT " + l.arg(size)
+	below, above, limit := l.arg(l.stretch.below)+"::bigint", l.arg(l.stretch.above)+"::bigint", " LIMIT "+l.arg(size)
+	l.within, l.tail = "seq < "+below+" AND seq > "+above, " ORDER BY seq"+l.order()+limit
 	in := func(rows string) string { return "SELECT " + l.columns + " FROM " + rows + " AND " + l.within + l.tail }
 	switch drive {
 	case store.DriveKey:
@@ -196,7 +196,11 @@ func (l *listing) walk(size, walkMax int) string {
 	case store.DriveStatuses:
 		return l.statuses()
 	case store.DriveAction:
-		return in("request WHERE action = " + l.arg(encodeText(f.Action)))
+		// The index by action alone answers pairs. One plan serves all actions, and expects that each has many executions: by the action
+		// itself it would walk all requests in their order, and for an action that has none, to the end.
+		action := l.arg(encodeText(f.Action))
+		return "SELECT " + l.columns + " FROM request WHERE (action, seq) < (" + action + ", " + below + ") AND (action, seq) > (" + action + ", " + above + ")" +
+			" ORDER BY action" + l.order() + ", seq" + l.order() + limit
 	}
 	return in("request WHERE true")
 }

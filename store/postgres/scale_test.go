@@ -338,14 +338,19 @@ func listsOfTheConsole(l *large) {
 	}
 	all, err := l.Plans(l.t.Context())
 	require.NoError(l.t, err)
-	keyed := 0
+	keyed, acted := 0, 0
 	for statement, plan := range all {
+		if strings.Contains(statement, "ORDER BY action") {
+			acted++
+			require.Contains(l.t, plan, "using request_action on request  (", statement)
+		}
 		if strings.Contains(statement, "WHERE idempotency_key = ") && strings.Contains(statement, "LEFT JOIN outcome") {
 			keyed++
 			require.Contains(l.t, plan, "using request_owned_key on request  (", statement)
 		}
 	}
 	require.Equal(l.t, 1, keyed)
+	require.Equal(l.t, 1, acted)
 	l.took("a count", func() {
 		counted, err := l.CountRequested(l.t.Context(), store.CountQuery{From: since, To: time.Now().Add(time.Minute), Most: store.ListWalk})
 		require.NoError(l.t, err)
