@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
@@ -14,18 +15,24 @@ import (
 const (
 	sessionQueue   = 200
 	sessionPage    = 1000
+	sessionTime    = 60 * time.Millisecond // of looking for its queue, but for the last page
 	sessionJournal = 100
 )
 
-// SessionDetail returns one session with what waits in it and what happened to it. It looks at a bounded number of its executions, the
-// newest first.
+// SessionDetail returns one session with what waits in it and what happened to it. It looks at its executions, the newest first, as one
+// page of a list may, or for sessionTime.
 func (s *sessions) SessionDetail(ctx context.Context, pool, name string) (view.SessionDetail, error) {
+	return s.detail(ctx, pool, name, sessionTime)
+}
+
+// detail looks for so long, at one page of its executions at least.
+func (s *sessions) detail(ctx context.Context, pool, name string, within time.Duration) (view.SessionDetail, error) {
 	one, err := s.Session(ctx, pool, name)
 	if err != nil {
 		return view.SessionDetail{}, err
 	}
 	v := view.SessionDetail{Session: one, Queue: []view.SessionWork{}, Journal: []messages.JournalEntry{}}
-	if err := s.queue(ctx, &v); err != nil {
+	if err := s.queue(ctx, &v, within); err != nil {
 		return v, err
 	}
 	page, err := s.cfg.Store.ReadJournal(ctx, store.JournalQuery{
@@ -61,26 +68,18 @@ func (s *sessions) boundTo(v *view.SessionDetail) messages.WorkerID {
 }
 
 // queue reads what of a session has not ended, and keeps the oldest.
-func (s *sessions) queue(ctx context.Context, v *view.SessionDetail) error {
+func (s *sessions) queue(ctx context.Context, v *view.SessionDetail, within time.Duration) error {
 	f := store.Filter{Pool: v.Pool, Session: v.Session.Session.Session, Limit: sessionPage, Statuses: slices.DeleteFunc(messages.Statuses(), messages.Status.Terminal)}
-	for walked := 0; ; {
-		page, err := s.cfg.Store.List(ctx, f)
-		if err != nil {
-			return err
-		}
-		for i := range page.Executions {
-			v.Queue = append(v.Queue, workOf(&page.Executions[i]))
-		}
-		if over := len(v.Queue) - sessionQueue; over > 0 {
-			v.Queue, v.QueueMore = append([]view.SessionWork{}, v.Queue[over:]...), true
-		}
-		walked += max(page.Searched.Walked, len(page.Executions))
-		v.QueueSearch = page.Next != 0
-		if f.Before = page.Next; page.Next == 0 || walked >= store.ListWalk {
-			slices.Reverse(v.Queue)
-			return nil
-		}
+	reached, err := walk(ctx, s.cfg.Store, f, store.ListWalk, time.Now().Add(within), func(e *messages.Execution) { v.Queue = append(v.Queue, workOf(e)) })
+	if err != nil {
+		return err
 	}
+	if over := len(v.Queue) - sessionQueue; over > 0 {
+		v.Queue, v.QueueMore = append([]view.SessionWork{}, v.Queue[over:]...), true
+	}
+	v.QueueSearch = reached.More != store.MoreEnd
+	slices.Reverse(v.Queue)
+	return nil
 }
 
 func workOf(e *messages.Execution) view.SessionWork {

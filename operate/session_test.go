@@ -40,7 +40,7 @@ func TestASessionIsDescribedInDetail(t *testing.T) {
 	}
 	require.NoError(t, c.store.AppendJournal(t.Context(), entries))
 
-	v, err := a.SessionDetail(t.Context(), "shell", "s/1")
+	v, err := a.detail(t.Context(), "shell", "s/1", time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, executions[1].ID, v.Execution)
 	require.Equal(t, []any{sessionQueue, true, false}, []any{len(v.Queue), v.QueueMore, v.QueueSearch})
@@ -58,4 +58,8 @@ func TestASessionIsDescribedInDetail(t *testing.T) {
 	v, err = a.SessionDetail(t.Context(), "shell", "s/1")
 	require.NoError(t, err)
 	require.Equal(t, messages.WorkerID("a@1b2c/shell/0"), v.WorkerID, "as its binding has it")
+	v, err = a.detail(t.Context(), "shell", "s/1", 0)
+	require.NoError(t, err)
+	require.NotEqual(t, executions[1].ID, v.Queue[0].Execution)
+	require.True(t, v.QueueSearch, "it ended with its first page")
 }
