@@ -15,7 +15,7 @@ import (
 const (
 	facetsFew     = 2000                  // executions of a list that are counted before the counts by minute are read
 	facetsFewTime = 2 * time.Second       // of counting these
-	facetsTime    = 80 * time.Millisecond // of counting a list, but for the last page
+	facetsTime    = 60 * time.Millisecond // of counting a list, but for the last page
 	listPage      = 500                   // executions of a page
 	facetsRows    = 100_000               // counts by minute that are read for one answer
 )

@@ -10,7 +10,7 @@ import (
 
 // Bounds of a walk over failures.
 const (
-	failuresTime = 80 * time.Millisecond // of one, but for the last page
+	failuresTime = 60 * time.Millisecond // of one, but for the last page
 	failuresPage = 500                   // executions of one page
 	failuresLife = 24 * time.Hour        // how long before a failure its execution may have been requested
 )

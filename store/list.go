@@ -49,7 +49,7 @@ type Exclusion struct {
 const ListWalk = 20_000
 
 // ListFor bounds how long one page of a list looks at executions. The part of the walk that is under way then is the last one.
-const ListFor = 80 * time.Millisecond
+const ListFor = 60 * time.Millisecond
 
 // textTimes is how many times as long a page looks for a text, because each error is read for it.
 const textTimes = 3

@@ -20,7 +20,7 @@ func (x executions) errors() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "errors", Short: "Show what failed, grouped by what it has in common", Args: exactly(),
 		Long: "Show what failed within a time, the last hour where none is given. Executions of one group have the action, the code, the type and the\n" +
-			"message in common, without numbers, ids and quoted texts; or what --by says. The node looks at up to 20,000 executions, for 80 ms,\n" +
+			"message in common, without numbers, ids and quoted texts; or what --by says. The node looks at up to 20,000 executions, for 60 ms,\n" +
 			"and the last line says so where that was not all.",
 		Example: "  troupe errors --since 2h\n  troupe errors --by worker --pool python\n  troupe errors --action mypack.embed -o json",
 	}
