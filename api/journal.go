@@ -17,6 +17,13 @@ import (
 type JournalList struct {
 	Entries    []messages.JournalEntry `json:"entries"`
 	NextCursor string                  `json:"next_cursor,omitempty"`
+	More       store.More              `json:"more" doc:"found: the page is full, and more may follow; unsearched: the node has looked at as many entries as it does for one page, and next_cursor looks further; end: nothing follows"`
+	SearchedTo *JournalSearched        `json:"searched_to,omitempty" doc:"how far the page has looked; missing at the end of the list"`
+}
+
+// JournalSearched is how far a page of the journal has looked.
+type JournalSearched struct {
+	At time.Time `json:"at" doc:"of the last entry that it looked at"`
 }
 
 func journalRoutes() []*route {
@@ -53,7 +60,14 @@ func (s *server) entries(ctx context.Context, q store.JournalQuery) (*JournalLis
 	if err != nil {
 		return nil, err
 	}
-	return &JournalList{Entries: orEmpty(page.Entries), NextCursor: journalCursor(page.Next)}, nil
+	list := &JournalList{Entries: orEmpty(page.Entries), NextCursor: journalCursor(page.Next), More: store.MoreEnd}
+	if !page.Next.IsZero() {
+		list.More, list.SearchedTo = store.MoreFound, &JournalSearched{At: page.Next.At}
+		if len(page.Entries) < q.Size() { // only a bound ends a page before it is full
+			list.More = store.MoreUnsearched
+		}
+	}
+	return list, nil
 }
 
 func journalQuery(q query) (j store.JournalQuery, err error) {

@@ -9,7 +9,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
+
+// A page whose entries do not match says how far it looked.
+func TestAPageOfTheJournalSaysHowFarItLooked(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	inc, at := messages.NewIncarnation(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	entry := func(n int) messages.JournalEntry {
+		return messages.JournalEntry{At: at.Add(time.Duration(n) * time.Second), Incarnation: inc, Number: int64(n), Kind: messages.JournalPool, Subject: "python", What: "condition"}
+	}
+	first := entry(1)
+	first.What = "handed_over"
+	list := []messages.JournalEntry{first}
+	for n := 2; n <= store.JournalWalk+1; n++ {
+		if list = append(list, entry(n)); len(list) == store.JournalBatch || n == store.JournalWalk+1 {
+			require.NoError(t, b.AppendJournal(t.Context(), list))
+			list = nil
+		}
+	}
+	page := read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?what=handed_over", ""), 200)
+	require.Empty(t, page.Entries)
+	require.Equal(t, []any{store.MoreUnsearched, entry(2).At}, []any{page.More, page.SearchedTo.At})
+	page = read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?what=handed_over&cursor="+page.NextCursor, ""), 200)
+	require.Equal(t, []any{1, store.MoreEnd, ""}, []any{len(page.Entries), page.More, page.NextCursor})
+}
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
@@ -59,6 +85,11 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, []int64{7, 6, 5, 4, 3}, numbers)
 	numbers, _ = get("not.subject=python&not.subject=node")
 	require.Equal(t, []int64{4}, numbers)
+	page := read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?limit=3", ""), 200)
+	require.Equal(t, []any{store.MoreFound, entries[4].At}, []any{page.More, page.SearchedTo.At})
+	page = read[JournalList](t, ask(t, h, "GET", "/api/v1/journal", ""), 200)
+	require.Equal(t, store.MoreEnd, page.More)
+	require.Nil(t, page.SearchedTo)
 	for _, query := range []string{"kind=actor", "not.kind=actor", "what=", "what=Dead", "what=a%20b", "what=" + strings.Repeat("a,", 50) + "a", "kind=node&not.kind=node", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
 		refused(t, ask(t, h, "GET", "/api/v1/journal?"+query, ""), 400, messages.CodeInvalidRequest, "")
 	}

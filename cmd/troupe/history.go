@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/store"
 )
 
 // history has the verb for the journal.
@@ -61,7 +63,12 @@ func (h history) command() *cobra.Command {
 				return err
 			}
 		}
-		return h.show(v, []string{"AT", "NODE", "KIND", "SUBJECT", "WHAT", "WHY"}, historyRows(v.Entries, nodes.Nodes))
+		err = h.show(v, []string{"AT", "NODE", "KIND", "SUBJECT", "WHAT", "WHY"}, historyRows(v.Entries, nodes.Nodes))
+		if err != nil || h.output == "json" || v.More != store.MoreUnsearched || v.SearchedTo == nil {
+			return err
+		}
+		_, err = fmt.Fprintf(h.out, "looked back to %s; there may be more: give a shorter time with --until\n", clock(v.SearchedTo.At))
+		return err
 	})
 	return cmd
 }
@@ -77,7 +84,7 @@ func (h history) pages(ctx context.Context, c *client.Client, query url.Values, 
 		if err := c.Get(ctx, "/api/v1/journal?"+query.Encode(), &page); err != nil {
 			return all, err
 		}
-		all.Entries, all.NextCursor = append(all.Entries, page.Entries...), page.NextCursor
+		all.Entries, all.NextCursor, all.More, all.SearchedTo = append(all.Entries, page.Entries...), page.NextCursor, page.More, page.SearchedTo
 		if page.NextCursor == "" || len(all.Entries) >= limit {
 			return all, nil
 		}

@@ -132,6 +132,12 @@ func TestHistory(t *testing.T) {
 	require.Contains(t, r.out, "bc0030fb  node  x        joined")
 	require.Zero(t, s.call(t, "history", "--subject", "python", "--subject", "py/a,b", "--not-subject", "go").code)
 	require.Contains(t, s.asked, "GET /api/v1/journal?limit=100&not.subject=go&subject=python&subject=py%2Fa%2Cb")
+	require.NotContains(t, r.out, "looked back")
+	unsearched := `{"entries":[],"next_cursor":"x","more":"unsearched","searched_to":{"at":"2026-01-02T11:05:00Z"}}`
+	s = serve(t, map[string]string{"GET /api/v1/nodes": `{"nodes":[]}`, "GET /api/v1/journal": unsearched})
+	r = s.call(t, "history", "--what", "dead")
+	require.Contains(t, r.out, "looked back to "+clock(time.Date(2026, 1, 2, 11, 5, 0, 0, time.UTC))+"; there may be more")
+	require.NotContains(t, s.call(t, "history", "--what", "dead", "-o", "json").out, "looked back")
 	r = s.call(t, "history", "--since", "noon")
 	require.Equal(t, 2, r.code)
 }
