@@ -23,6 +23,10 @@ func TestDeletedExchangesAreDeclaredAgain(t *testing.T) {
 	k, o := onServers(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
 	url, _ := servers.RabbitMQ(t)
 	exchanges := o.settings.Shared().Exchanges
+	k.until("the dead letter handler consumes", func() bool { // before that it declares the exchanges itself
+		queue, err := o.Inspect(t.Context(), o.settings.DeadLetterQueue())
+		return err == nil && queue.Consumers > 0
+	})
 	for _, e := range exchanges {
 		require.NoError(t, servers.DeleteExchange(url, e.Name))
 	}
