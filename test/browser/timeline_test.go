@@ -272,6 +272,7 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	p.visit("/console/executions/" + second.ID + "?at=" + begun.Add(time.Second).Format("2006-01-02T15:04:05.000Z"))
 	p.shows(".readout", "waited ")
 	p.shows(".readout", "its worker ran slow.work")
+	p.shows(".readout", "none was before it") // the first one ran
 	p.do(chromedp.Focus(".steer input"))
 	for range 3 {
 		before := p.value("location.search")
@@ -308,6 +309,12 @@ func TestAnExecutionSaysItsPlaceInLine(t *testing.T) {
 	ask[map[string]any](t, n, http.MethodPost, "/api/v1/pools/shell/uncordon", nil)
 	p.shows(".head", "completed")
 	p.until("it waits no more", func() bool { return p.count(".place") == 0 })
+	requested := ask[struct {
+		At time.Time `json:"requested_at"`
+	}](t, n, http.MethodGet, "/api/v1/executions/"+last.ID, nil).At
+	p.visit("/console/executions/" + last.ID + "?at=" + requested.Add(time.Millisecond).Format("2006-01-02T15:04:05.000Z"))
+	p.shows(".readout", "2 were before it")
+	p.looks("execution-was-in-line")
 }
 
 // A worker's page has what grades it beside the thresholds, and a session's page leads to its worker and says what its snapshot has.

@@ -24,6 +24,7 @@ export type Checked = Every<[
   Fits<read.Explanation, Answer<'Explanation'>>,
   Fits<read.ExecutionEvent, Answer<'Event'>>,
   Fits<read.Timeline, Answer<'Timeline'>>,
+  Fits<read.PastLine, Answer<'PastPlaceInLine'>>,
   Fits<read.Webhook, Answer<'WebhookView'>>,
   Fits<read.WebhookList, Answer<'WebhookList'>>,
   Fits<read.Me, Answer<'MeView'>>,

@@ -171,6 +171,17 @@ export interface ChainLink {
 }
 export interface State { from: string; to?: string; of: string; what: string; reason?: string; by?: string }
 export interface Gap extends Interval { why: string }
+/** Where an execution stood in line at a time of the past. */
+export interface PastLine {
+  execution: string
+  at: string
+  /** What it waited for; undefined: it did not wait. */
+  cause?: string
+  evidence?: string
+  line?: { ahead: number; at_least?: boolean; of: string }
+  /** What was requested before is not looked at. */
+  since?: string
+}
 /** What a bound kept out of a timeline. Next is the query that has it. */
 export interface LeftOut { what: string; n?: number; at_least?: boolean; from?: string; to?: string; of?: string; next?: string }
 export interface Timeline {

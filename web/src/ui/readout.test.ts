@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Drawn } from './lanes'
-import { busyOf, readout } from './readout'
+import { beforeIt, busyOf, readout, waitsAt } from './readout'
 
 const start = Date.parse('2026-11-25T17:00:00Z')
 const at = (s: number) => new Date(start + s * 1000).toISOString()
@@ -26,6 +26,19 @@ describe('readout', () => {
   it('names what its worker ran beside', () => expect(readout({ ...t, missing: [], neighbours: [
     { execution: 'y', action_ref: 'p.other', status: 'completed', attempt: 1, started_at: at(20), finished_at: at(28) }] }, start + 25_000, start + 200_000)).toContain('its worker ran p.other'))
   it('says that it runs while it does', () => expect(readout({ ...t, run: [{ from: at(60), to: at(100), attempt: 2 }], output: [] }, start + 100_000, start + 100_000)[0]).toBe('runs 40 s'))
+})
+
+describe('the place in line', () => {
+  it.each<[number, boolean]>([[25, true], [45, true], [55, false], [70, false], [110, false]])('waits at %d: %s', (s, want) => expect(waitsAt(t, start + s * 1000)).toBe(want))
+  it.each<[Parameters<typeof beforeIt>[0]['line'], string | undefined]>([
+    [{ ahead: 3, of: 'pool' }, '3 were before it'],
+    [{ ahead: 1, of: 'pool' }, '1 was before it'],
+    [{ ahead: 1, of: 'session' }, '1 was before it in its session'],
+    [{ ahead: 12_000, at_least: true, of: 'pool' }, 'at least 12,000 were before it'],
+    [{ ahead: 0, of: 'pool' }, 'none was before it'],
+    [{ ahead: 0, at_least: true, of: 'pool' }, 'others may have been before it'],
+    [undefined, undefined],
+  ])('%o', (line, want) => expect(beforeIt({ execution: 'x', at: at(0), ...(line ? { line } : {}) })).toBe(want))
 })
 
 describe('busyOf', () => {

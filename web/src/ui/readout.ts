@@ -1,5 +1,5 @@
 // What was at one moment of a timeline, in words. Pure.
-import type { Run, State } from '../api/types'
+import type { PastLine, Run, State } from '../api/types'
 import type { Fleet } from '../pages/past'
 import { duration } from '../state/time'
 import type { Drawn } from './lanes'
@@ -57,6 +57,18 @@ export function busyOf(f: Pick<Fleet, 'pools' | 'partial'>, pool: string): strin
   if (letters.length === unknown) return undefined
   const n = maybe === 0 ? `${busy}` : `${busy ? `${busy} to` : 'up to'} ${busy + maybe}`
   return `pool ${n} of ${letters.length} busy${unknown ? `, ${unknown} unknown` : ''}${f.partial ? ', as far as was recorded' : ''}`
+}
+
+/** Whether the execution waited at a moment, as far as is loaded. */
+export const waitsAt = (t: Pick<Drawn, 'wait' | 'run'>, at: number): boolean => t.wait.some((w) => holds(w, at, false)) && !t.run.some((r) => holds(r, at, false))
+
+/** How many were before it in line; undefined: it stood in none. */
+export function beforeIt(v: PastLine): string | undefined {
+  if (!v.line) return undefined
+  const { ahead, at_least, of } = v.line
+  const where = of === 'session' ? ' in its session' : ''
+  if (ahead === 0) return `${at_least ? 'others may have been' : 'none was'} before it${where}`
+  return `${at_least ? 'at least ' : ''}${ahead.toLocaleString('en')} ${ahead === 1 ? 'was' : 'were'} before it${where}`
 }
 
 /** The last event before a moment. */
