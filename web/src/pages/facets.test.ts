@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution, Facets } from '../api/types'
-import { facetsOf, labelsOf, narrowed, said } from './facets'
+import { countOf, facetsOf, labelsOf, narrowed, said } from './facets'
 
 const facets = (more: Partial<Facets>): Facets => ({ basis: 'list', exact: true, executions: 1292, fields: {}, ...more })
 
@@ -23,4 +23,10 @@ describe('counts beside a list', () => {
     expect(said(facets({ exact: false }))).toBe('The newest 1,292 executions of the list, as far as was looked')
     expect(said(facets({ basis: 'minutes', exact: false }))).toContain('≈ 1,292 executions that ended')
   })
+})
+
+it('knows how many have a value, or says that it does not', () => {
+  const f = (more: object) => ({ from: '', basis: 'list', exact: true, executions: 1, fields: { action: [{ value: 'a', n: 3 }] }, ...more }) as unknown as Facets
+  expect([countOf(f({}), 'action', 'a'), countOf(f({}), 'action', 'b'), countOf(f({ exact: false, basis: 'minutes' }), 'action', 'b')]).toEqual([3, 0, 0])
+  expect([countOf(f({ exact: false }), 'action', 'b'), countOf(f({ left: { action: 2 } }), 'action', 'b'), countOf(undefined, 'action', 'a')]).toEqual([undefined, undefined, undefined])
 })

@@ -36,8 +36,18 @@ export function narrowed(params: string, field: string, value: string): string {
 }
 
 /** What was counted, in words. */
-export function said(f: Facets): string {
+export function said(f: Facets, of = 'the list'): string {
   const n = f.executions.toLocaleString('en')
   if (f.basis === 'minutes') return `≈ ${n} executions that ended in this time, as the nodes counted them by minute: what waits or runs is not among them`
-  return f.exact ? `All ${n} executions of the list` : `The newest ${n} executions of the list, as far as was looked`
+  return f.exact ? `All ${n} executions of ${of}` : `The newest ${n} executions of ${of}, as far as was looked`
+}
+
+/** The outcomes that are failures, as a filter has them. */
+export const failures = 'failed,timed_out,abandoned'
+
+/** How many have a value of a field; undefined: that is not known. A value that is not listed has none, where all were counted and listed. */
+export function countOf(f: Facets | undefined, field: string, value: string): number | undefined {
+  const found = f?.fields[field]?.find((v) => v.value === value)
+  if (found) return found.n
+  return f && !f.left?.[field] && (f.exact || f.basis === 'minutes') ? 0 : undefined
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf, differing, factsOf, partOf, played, stepped, ticksOf, troubledPool, type FleetPool } from './past'
+import { cellsOf, differing, factsOf, fitting, partOf, played, poolsOf, stepped, ticksOf, troubledPool, workersOf, type FleetPool } from './past'
 
 const pool = (more: Partial<FleetPool> = {}): FleetPool => ({ incarnation: 'i1', node: 'a', name: 'py', slots: 'rb-du?x', grades: 'hh-dh?u', generations: [1, 2, 0, 3, 4, 5, 6], ...more })
 
@@ -26,6 +26,39 @@ describe('the fleet of the past', () => {
   it('says what a pool was', () => {
     expect(factsOf(pool({ mode: 'leading', epoch: 3, bound: 1, broken: true, mailbox: 7 }))).toEqual(['broken', 'its router, term 3', '1 bound session', 'fullest mailbox 7'])
     expect([pool(), pool({ slots: 'rr', grades: 'hh' }), pool({ slots: 'r', grades: 'h', broken: true })].map(troubledPool)).toEqual([true, false, true])
+  })
+})
+
+describe('lists of the past', () => {
+  const fleet = { nodes: [], pools: [pool({ cordons: '0100000', runtime: 'python' }), pool({ incarnation: 'i2', node: 'b', slots: 'r', grades: 'h', generations: [0], mode: 'leading', epoch: 2, bound: 3 }), pool({ name: 'go', slots: 'u?', grades: '??', generations: [1, 0], mode: 'alone' })] }
+  const workers = workersOf(fleet)
+  const ids = (chips: string[]) => {
+    const { rows, left } = fitting(workers, [{ key: 'order', value: 'id' }, ...chips.map((c) => ({ key: c.split(':')[0]!, value: c.split(':')[1]! }))])
+    return `${rows.map((w) => w.id).join(' ')}${left ? ` and ${left}` : ''}`
+  }
+  it('have a row for each worker, and do not guess', () => {
+    expect(workers.map((w) => `${w.id} ${w.state} ${w.grade} g${w.generation}${w.cordoned ? ' cordoned' : ''}`)).toEqual([
+      'a/py/0 ready healthy g1', 'a/py/1 busy healthy g2 cordoned', 'a/py/3 degraded degraded g3', 'a/py/4 ready or busy healthy g4', 'a/py/5 undefined undefined g5', 'a/py/6 terminated unhealthy g6',
+      'b/py/0 ready healthy gundefined', 'a/go/0 ready or busy undefined g1', 'a/go/1 undefined undefined gundefined'])
+  })
+  it.each<[string[], string]>([
+    [['pool:go'], 'a/go/0 a/go/1'],
+    [['not.pool:py'], 'a/go/0 a/go/1'],
+    [['node:b'], 'b/py/0'],
+    [['node:i2'], 'b/py/0'],
+    [['not.node:a'], 'b/py/0'],
+    [['state:busy'], 'a/py/1 a/py/4 a/go/0 and 2'],
+    [['state:ready', 'node:a'], 'a/py/0 a/py/4 a/go/0 and 2'],
+    [['not.state:ready', 'pool:py'], 'a/py/1 a/py/3 a/py/4 a/py/5 a/py/6'],
+    [['not.state:ready', 'not.state:busy', 'pool:py'], 'a/py/3 a/py/5 a/py/6'],
+  ])('have the filter %j', (chips, want) => expect(ids(chips)).toBe(want))
+  it('have those in trouble first', () => expect(fitting(workers, []).rows.slice(0, 4).map((w) => w.id)).toEqual(['a/py/1', 'a/py/3', 'a/py/6', 'a/py/0']))
+  it('have the pools on all nodes', () => {
+    const [go, py] = poolsOf(fleet)
+    expect(go).toMatchObject({ name: 'go', router: 'own', bound: 0, parts: [['ready or busy', 1, 'good'], ['unknown', 1, 'off']] })
+    expect(py).toMatchObject({ name: 'py', runtime: 'python', router: 'b', bound: 3, broken: false })
+    expect(py!.parts.map(([word, n]) => `${n} ${word}`).join(', ')).toBe('1 busy, 1 ready or busy, 2 ready, 1 degraded, 1 terminated, 1 unknown')
+    expect(poolsOf({ nodes: [], pools: [pool()] })[0]).toMatchObject({ router: undefined, bound: undefined })
   })
 })
 

@@ -1,4 +1,5 @@
 // The fleet at a time of the past: its workers as cells, what differs from now, and how a time line is walked and played.
+import type { Chip } from '../state/filters'
 import { toneOf, type Cell } from '../ui/cells'
 
 export interface FleetNode { incarnation: string; name: string; version?: string; state: string; cordoned?: boolean; started_at?: string; keyframe_at?: string; mailbox?: number }
@@ -53,6 +54,78 @@ export function factsOf(p: FleetPool): string[] {
 
 /** A pool is in trouble if it is broken or one of its workers is. */
 export const troubledPool = (p: FleetPool): boolean => Boolean(p.broken) || cellsOf(p).some((c) => c.trouble || toneOf(c.state) === 'bad')
+
+/** A worker of the past. What is undefined is not known. */
+export interface PastWorker {
+  id: string; node: string; incarnation: string; pool: string; runtime: string | undefined
+  state: string | undefined; grade: string | undefined; generation: number | undefined
+  cordoned: boolean; trouble: boolean
+}
+
+const graded: Record<string, string> = { h: 'healthy', d: 'degraded', u: 'unhealthy' }
+
+/** The workers of the past, each with its own row. */
+export function workersOf(f: Fleet): PastWorker[] {
+  return f.pools.flatMap((p) => [...p.slots].flatMap((letter, slot) => {
+    if (letter === '-') return []
+    const grade = graded[p.grades[slot] ?? '?']
+    return [{
+      id: `${p.node}/${p.name}/${slot}`, node: p.node, incarnation: p.incarnation, pool: p.name, runtime: p.runtime,
+      state: letter === '?' ? undefined : words[letter] ?? letter, grade, generation: p.generations[slot] || undefined,
+      cordoned: p.cordons?.[slot] === '1', trouble: letter === 'd' || letter === 't' || letter === 'x' || grade === 'unhealthy' || grade === 'degraded' || p.cordons?.[slot] === '1',
+    }]
+  }))
+}
+
+/** The states that a worker may have been in. */
+const may = (w: PastWorker): readonly string[] => (w.state === undefined ? [] : w.state === 'ready or busy' ? ['ready', 'busy'] : [w.state])
+
+/** The workers that filters leave, those in trouble first unless the order is another. Of left the state is not known, so that a filter of states left them out. */
+export function fitting(workers: readonly PastWorker[], chips: readonly Chip[]): { rows: PastWorker[]; left: number } {
+  const of = (key: string) => chips.filter((c) => c.key === key && !c.wrong).map((c) => c.value)
+  const has = (key: string, match: (w: PastWorker, v: string) => boolean, w: PastWorker) =>
+    (of(key).length === 0 || of(key).some((v) => match(w, v))) && !of(`not.${key}`).some((v) => match(w, v))
+  const others = workers.filter((w) => has('pool', (x, v) => x.pool === v, w) && has('node', (x, v) => x.node === v || x.incarnation === v, w))
+  const [want, not] = [of('state'), of('not.state')]
+  // One that was ready or busy fits each of both, and is left out only where both are.
+  const rows = others.filter((w) => {
+    const states = may(w)
+    return (want.length === 0 || states.some((s) => want.includes(s))) && (states.length === 0 || !states.every((s) => not.includes(s)))
+  })
+  const left = want.length ? others.filter((w) => w.state === undefined).length : 0
+  if (!of('order').includes('id')) rows.sort((a, b) => Number(b.trouble) - Number(a.trouble))
+  return { rows, left }
+}
+
+/** A pool of the past, on all nodes. */
+export interface PastPool {
+  name: string; runtime: string | undefined; broken: boolean; cordoned: boolean
+  parts: [word: string, n: number, tone: string][]
+  /** The nodes that were its router; own: each for itself. */
+  router: string | undefined
+  /** Sessions that were bound to its workers; undefined: that is not known. */
+  bound: number | undefined
+}
+
+const partOrder = ['busy', 'ready or busy', 'ready', 'degraded', 'initializing', 'terminating', 'terminated', 'unknown']
+
+/** The pools of the past, each with the parts that nodes had of it. */
+export function poolsOf(f: Fleet): PastPool[] {
+  const names = [...new Set(f.pools.map((p) => p.name))].sort()
+  return names.map((name) => {
+    const of = f.pools.filter((p) => p.name === name)
+    const n = new Map<string, number>()
+    for (const p of of) for (const c of cellsOf(p)) n.set(c.state, (n.get(c.state) ?? 0) + 1)
+    const leads = of.filter((p) => p.mode === 'leading'), alone = of.some((p) => p.mode === 'alone')
+    const known = of.filter((p) => p.mode === 'leading' || p.mode === 'alone')
+    return {
+      name, runtime: of[0]!.runtime, broken: of.some((p) => p.broken), cordoned: of.some((p) => p.cordoned),
+      parts: [...n].sort((a, b) => partOrder.indexOf(a[0]) - partOrder.indexOf(b[0])).map(([word, count]) => [word, count, toneOf(word)]),
+      router: leads.length ? leads.map((p) => p.node).join(', ') : alone ? 'own' : undefined,
+      bound: known.length ? known.reduce((sum, p) => sum + (p.bound ?? 0), 0) : undefined,
+    }
+  })
+}
 
 /** The events of a time line, as its ticks: the first text of those that fall on one place, and how many they are. */
 export function ticksOf(events: readonly { at: number; text: string }[], from: number, to: number, places = 200): { at: number; x: number; text: string; n: number }[] {

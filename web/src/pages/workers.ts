@@ -1,6 +1,8 @@
 // A worker as a cell of a grid, and as a row of a list.
 import type { GradeInput, Session, Worker } from '../api/types'
 import type { Column } from '../state/columns'
+import type { Key } from '../state/filters'
+import { timeKeys } from '../state/range'
 import { duration } from '../state/time'
 import type { Cell } from '../ui/cells'
 
@@ -16,6 +18,14 @@ export const columns: readonly Column[] = [
   { name: 'generation', label: 'Generation', n: true },
   { name: 'restarts', label: 'Restarts', n: true },
   { name: 'heartbeat', label: 'Heartbeat', n: true },
+]
+
+const states = ['initializing', 'ready', 'busy', 'degraded', 'terminating']
+
+/** The filters of the list. */
+export const keys: readonly Key[] = [
+  { name: 'pool', each: true }, { name: 'node', each: true }, { name: 'state', each: true, values: states }, { name: 'order', values: ['troubled', 'id'] }, ...timeKeys,
+  { name: 'not.pool', each: true }, { name: 'not.node', each: true }, { name: 'not.state', each: true, values: states },
 ]
 
 const healthy = ['initializing', 'ready', 'busy']

@@ -102,7 +102,7 @@ test('a list and its reader', () => {
           if (at === 0) break
         }
       }
-      expect(h.rows, `seed ${seed}`).toEqual(list.slice(0, h.rows.length))
+      if (h.rows.join() !== list.slice(0, h.rows.length).join()) expect(h.rows, `seed ${seed}`).toEqual(list.slice(0, h.rows.length))
     }
   }
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { chipsOf } from './filters'
-import { askedSpan, fieldOf, fieldTime, lasting, lengthOf, nameOf, spanOf, timed, timedChips, timedPath, timeKeys } from './range'
+import { askedSpan, fieldOf, fieldTime, lasting, lengthOf, nameOf, spanOf, timed, timedChips, timedPath, timeKeys, endOf, timeless } from './range'
 
 const now = Date.parse('2030-01-31T08:00:00Z')
 const q = (text: string) => new URLSearchParams(text)
@@ -63,4 +63,11 @@ describe('a range', () => {
     expect(fieldTime(fieldOf(now, false), false)).toBe(now)
     expect(fieldTime('', true)).toBeUndefined()
   })
+})
+
+it('ends before now, or is not of the past', () => {
+  const now = Date.parse('2026-11-25T18:00:00Z')
+  const end = (query: string) => endOf(new URLSearchParams(query), now)
+  expect([end(''), end('from=-1h'), end('to=nonsense'), end('to=2026-11-25T19:00:00Z'), end('to=2026-11-25T17:00:00Z')]).toEqual([undefined, undefined, undefined, undefined, now - 3_600_000])
+  expect(timeless([{ key: 'from', value: '-1h' }, { key: 'pool', value: 'go' }, { key: 'to', value: 'x', wrong: 'no time' }]).map((c) => c.key)).toEqual(['pool', 'to'])
 })

@@ -32,6 +32,9 @@ export const timeKeys: readonly Key[] = [
   { name: 'to', quiet: true, check: (v) => (isMoment(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z') },
 ]
 
+/** The filters of a list of what is now: its range says only when that is. */
+export const timeless = (chips: readonly Chip[]): Chip[] => chips.filter((c) => c.wrong !== undefined || !timeKeys.some((k) => k.name === c.key))
+
 /** A time for the API, with whole seconds. */
 export const stamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
 
@@ -45,6 +48,15 @@ export function spanOf(query: URLSearchParams, now: number, otherwise?: string):
   if (length) return { from: end - length, to: end, live }
   return live ? undefined : { from: end - units.h!, to: end, live }
 }
+
+/** When the range of a query ends, if that is past. */
+export function endOf(query: URLSearchParams, now: number): number | undefined {
+  const to = query.get('to') ?? ''
+  return isMoment(to) && Date.parse(to) < now ? Date.parse(to) : undefined
+}
+
+/** The range of a query alone, for a link that keeps it. */
+export const rangeOf = (query: URLSearchParams): URLSearchParams => new URLSearchParams([...query].filter(([name]) => name === 'from' || name === 'to'))
 
 /** The range of a query as the API is asked for it: an age stays one as long as the range ends now. */
 export function askedSpan(query: URLSearchParams, otherwise: string): { from: string; to?: string } {
@@ -89,12 +101,12 @@ export function lasting(href: string, now: number, otherwise?: string): string {
 }
 
 /** What a range is called. */
-export function nameOf(query: URLSearchParams, now: number, utc: boolean, otherwise?: string): string {
+export function nameOf(query: URLSearchParams, now: number, utc: boolean, otherwise?: string, none = 'All times'): string {
   const [from, to] = [query.get('from') ?? '', query.get('to') ?? '']
   const age = lengthOf(from) ? from : !from ? otherwise ?? '' : ''
   if (age && !to) return `Last ${ages.find(([a]) => a === age)?.[1] ?? age.slice(1)}`
   const span = spanOf(query, now, otherwise)
-  if (!span) return 'All times'
+  if (!span) return none
   const [a, b] = [fieldOf(span.from, utc), fieldOf(span.to, utc)]
   return `${a.replace('T', ' ')} to ${span.live ? 'now' : a.slice(0, 10) === b.slice(0, 10) ? b.slice(11) : b.replace('T', ' ')}`
 }
