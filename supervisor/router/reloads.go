@@ -22,10 +22,17 @@ type reload struct {
 
 // reloads are the sessions that wait to be read, in order. They are read in batches, and few batches at a time: thousands of
 // sessions may expire together, and a query for each of them would keep the store from everything else.
+//
+// What is read must not be older than the end of a binding that the roster has told: it would bind the session again, to a process
+// that has none of its state. So a session is not read while the store is asked to end a binding of it, and what was read meanwhile
+// is read again.
 type reloads struct {
 	waiting []reload
 	pending map[reload]struct{} // those that wait, and those that are being read or wait for their retry
 	open    int                 // batches that are being read
+	reading map[reload]bool     // true: the store was asked to end a binding of the session since the reading began
+	ending  map[string]int      // how many bindings of a session the store is asked to end
+	behind  map[string][]reload // what waits for those ends
 }
 
 // add has a session read, unless it already waits.
@@ -45,13 +52,62 @@ func (q *reloads) next() []reload {
 	if q.open >= reloadsOpen || len(q.waiting) == 0 {
 		return nil
 	}
-	n := min(len(q.waiting), reloadBatch)
-	batch := q.waiting[:n:n]
-	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
+	var batch []reload
+	for len(q.waiting) > 0 && len(batch) < reloadBatch {
+		one := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		if q.ending[one.session] > 0 {
+			q.behind[one.session] = append(q.behind[one.session], one)
+			continue
+		}
+		if q.reading == nil {
+			q.reading = map[reload]bool{}
+		}
+		q.reading[one] = false
+		batch = append(batch, one)
+	}
+	if len(q.waiting) == 0 {
 		q.waiting = nil
 	}
-	q.open++
+	if len(batch) > 0 {
+		q.open++
+	}
 	return batch
+}
+
+// isRead takes a session off those that are being read. False: what was read may be too old, and it waits again.
+func (q *reloads) isRead(one reload) bool {
+	again := q.reading[one]
+	delete(q.reading, one)
+	if again {
+		q.waiting = append(q.waiting, one)
+		return false
+	}
+	delete(q.pending, one)
+	return true
+}
+
+// ends notes that the store is asked to end a binding of the session.
+func (q *reloads) ends(session string) {
+	if q.ending == nil {
+		q.ending, q.behind = map[string]int{}, map[string][]reload{}
+	}
+	q.ending[session]++
+	for _, one := range []reload{{session, false}, {session, true}} {
+		if _, there := q.reading[one]; there {
+			q.reading[one] = true
+		}
+	}
+}
+
+// ended notes that the store has done so.
+func (q *reloads) ended(session string) {
+	if q.ending[session]--; q.ending[session] > 0 {
+		return
+	}
+	q.waiting = append(q.waiting, q.behind[session]...)
+	delete(q.ending, session)
+	delete(q.behind, session)
 }
 
 // reload asks the store for one session.
@@ -113,13 +169,18 @@ func (r *Router) reloaded(b batchRead) {
 	r.reloads.open--
 	if len(b.unread) > 0 {
 		r.Config.Logger.Warn("sessions not read, asking again", "sessions", len(b.unread), "first", b.unread[0].session, "error", b.err)
+		for _, one := range b.unread {
+			delete(r.reloads.reading, one)
+		}
 		r.later(r.RetryAfter(), func() {
 			r.reloads.waiting = append(r.reloads.waiting, b.unread...)
 			r.readReloads()
 		})
 	}
 	for i, one := range b.read {
-		delete(r.reloads.pending, one)
+		if !r.reloads.isRead(one) {
+			continue
+		}
 		r.sessionsRead(&poolRead{sessions: b.sessions[i : i+1], nodes: b.nodes}, one.asked)
 	}
 	r.readReloads()

@@ -143,27 +143,71 @@ func brokenError(pool, why, trace string) (message string, details json.RawMessa
 	return message, details
 }
 
+// unbind has the store end a binding, and asks again until it has.
 func (r *Router) unbind(u roster.Unbind) {
 	if r.boundWhereNoneReports(u.Session) {
 		r.reload(u.Session, false)
 		return
 	}
+	r.reloads.ends(u.Session)
+	r.endInStore([]roster.Unbind{u})
+}
+
+// endInStore has the store end bindings, one after the other. Those that it does not end are asked for again after a while, all at once.
+func (r *Router) endInStore(bindings []roster.Unbind) {
 	limit := part.StoreTimeout
 	if r.Draining {
 		limit = part.LeaveTimeout // the drain waits for it
 	}
 	r.unbinding++
+	term := r.term
 	r.World.Beside(limit, func(ctx context.Context) func() {
-		binding := store.Binding{Pool: r.Config.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
-		n, err := r.Config.Store.Unbind(ctx, []store.Binding{binding})
+		ended, err := r.endEach(ctx, bindings)
 		if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the pool has ended: whoever routes next finds that its worker has
-			r.Config.Logger.Warn("session not unbound", "session", u.Session, "error", err)
+			r.Config.Logger.Warn("sessions not unbound, asking again", "sessions", len(bindings)-len(ended), "first", bindings[len(ended)].Session, "error", err)
 		}
 		return func() {
 			r.unbinding--
-			if err == nil && n > 0 {
-				r.unbound(&u)
+			for i, was := range ended {
+				if was {
+					r.unbound(&bindings[i])
+				}
 			}
+			if r.term != term {
+				return // what was read since knows nothing of them
+			}
+			for i := range ended {
+				r.reloads.ended(bindings[i].Session)
+			}
+			r.endLater(bindings[len(ended):])
+			r.readReloads()
 		}
 	})
+}
+
+// endEach ends bindings in the store up to the first that fails. Of each it says whether there was one to end.
+func (r *Router) endEach(ctx context.Context, bindings []roster.Unbind) (ended []bool, err error) {
+	for i := range bindings {
+		u := &bindings[i]
+		n, err := r.Config.Store.Unbind(ctx, []store.Binding{{Pool: r.Config.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}})
+		if err != nil {
+			return ended, err
+		}
+		ended = append(ended, n > 0)
+	}
+	return ended, nil
+}
+
+// endLater asks the store again to end bindings.
+func (r *Router) endLater(bindings []roster.Unbind) {
+	if len(bindings) == 0 {
+		return
+	}
+	if r.unended = append(r.unended, bindings...); len(r.unended) == len(bindings) {
+		r.later(r.RetryAfter(), func() {
+			all := r.unended
+			r.unended = nil
+			r.endInStore(all)
+		})
+	}
 }

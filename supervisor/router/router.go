@@ -32,7 +32,8 @@ type Router struct {
 	publish   []roster.Publish // gathered while one message is handled
 	reads     reads
 	reloads   reloads
-	unbinding int // bindings that the store is asked to end
+	unbinding int             // calls that ask the store to end bindings
+	unended   []roster.Unbind // what it did not end, to be asked for again
 	sleep     actors.Timer
 	sleepAt   time.Time
 	// unpublished is the log of a broker that takes nothing.
@@ -102,7 +103,7 @@ func (r *Router) renew() {
 	r.remote.ended = ended
 	r.followers = map[messages.Incarnation]*follower{}
 	r.placing = map[messages.ExecutionID]*store.Place{}
-	r.reads, r.reloads = reads{}, reloads{}
+	r.reads, r.reloads, r.unended = reads{}, reloads{}, nil
 	r.term++
 }
 
