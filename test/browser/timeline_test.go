@@ -294,6 +294,30 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	p.until("it is removed", func() bool { return p.count("p.wrong") == 0 && p.query("from") == "" })
 }
 
+// Where few of many entries of the journal match, the history says how far it looked, and looks further when asked.
+func TestTheHistorySaysHowFarItLooked(t *testing.T) {
+	apart(t)
+	n := seeded(t, func(s *sqlite.Store) {
+		now, err := s.Now(t.Context())
+		require.NoError(t, err)
+		list := make([]messages.JournalEntry, store.JournalWalk+1)
+		for i := range list {
+			list[i] = messages.JournalEntry{At: now.Add(time.Duration(i-len(list)) * time.Second), Incarnation: messages.Incarnation{1}, Number: int64(i + 1),
+				Kind: messages.JournalPool, Subject: "python", What: "condition", Reason: "workers_busy"}
+		}
+		list[0].What = "handed_over"
+		for some := range slices.Chunk(list, store.JournalBatch) {
+			require.NoError(t, s.AppendJournal(t.Context(), some))
+		}
+	})
+	p := open(t, n, "/console/history?what=handed_over")
+	p.shows(".foot", "0 rows so far, looked back to ")
+	p.looks("history-unsearched")
+	p.click("Look further")
+	p.shows(".foot", "1 row: all there are")
+	p.shows("main", "handed_over: workers_busy")
+}
+
 // While it waits, an execution says how many are before it.
 func TestAnExecutionSaysItsPlaceInLine(t *testing.T) {
 	apart(t)

@@ -382,7 +382,7 @@ export interface DeadLetterDetail extends DeadLetter {
   body_cut?: boolean
   body_sha256?: string
 }
-export interface DeadLetterList { dead_letters: DeadLetter[]; next_cursor?: string; searched_to?: { at: string; id: number; walked: number } }
+export interface DeadLetterList { dead_letters: DeadLetter[]; next_cursor?: string; more?: 'found' | 'unsearched' | 'end'; searched_to?: { at: string; id: number; walked: number } }
 
 export interface Action {
   ref: string
@@ -428,7 +428,9 @@ export interface JournalEntry {
   caller?: string
   detail?: Record<string, unknown>
 }
-export interface JournalList { entries: JournalEntry[]; next_cursor?: string }
+export interface JournalList { entries: JournalEntry[]; next_cursor?: string; more?: 'found' | 'unsearched' | 'end'; searched_to?: { at: string } }
+/** How a page of a list ended, and how far it looked. A node of an older release does not say it of each list. */
+export interface Paged { next_cursor?: string; more?: 'found' | 'unsearched' | 'end'; searched_to?: { at: string } }
 
 /** One figure of one thing in a range and in the range before. */
 export interface Difference {

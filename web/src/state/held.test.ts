@@ -6,6 +6,15 @@ const keyOf = (row: string) => row[0]!
 const page = (rows: string, cursor?: string): Page<string> => ({ rows: rows ? rows.split(' ') : [], cursor })
 const held = (rows: string, cursor?: string): Held<string> => ({ ...none, ...page(rows, cursor), deeper: true })
 
+test('the last page says how far it looked', () => {
+  const short = (rows: string, searched?: string) => ({ ...page(rows, 'x'), searched })
+  expect(renewed(none, short('c', '03:00'), keyOf, 'stays')?.searched).toBe('03:00')
+  const more = older({ ...none, ...short('c', '03:00') }, short('b', '02:00'), keyOf)
+  expect(more.searched).toBe('02:00')
+  expect(renewed(more, short('d c', '03:10'), keyOf, 'stays')?.searched).toBe('02:00')
+  expect(older(more, short('a'), keyOf).searched).toBeUndefined()
+})
+
 test.each<[string, Held<string>, Page<string>, How, string | undefined, string | undefined]>([
   ['one page is what is read', { ...none, ...page('c b', 'b') }, page('d c', 'c'), 'stays', 'd c', 'c'],
   ['the row that is pushed off stays in its place', held('d c b a', 'a'), page('e d', 'd'), 'stays', 'e d c b a', 'a'],

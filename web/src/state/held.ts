@@ -8,6 +8,7 @@ export const rowsMax = 2000
 export interface Page<T> {
   rows: readonly T[]
   cursor: string | undefined // of the next page; undefined: there is none
+  searched?: string | undefined // when the last row was that it looked at, where it met the bound of a page
 }
 
 export interface Held<T> extends Page<T> {
@@ -15,7 +16,7 @@ export interface Held<T> extends Page<T> {
   full: boolean // rows were left out at the end, so that no more are read
 }
 
-export const none: Held<never> = { rows: [], cursor: undefined, deeper: false, full: false }
+export const none: Held<never> = { rows: [], cursor: undefined, searched: undefined, deeper: false, full: false }
 
 /**
  * How the first page is put in front of the rows that are held:
@@ -85,7 +86,7 @@ export function markFor<T>(rows: readonly T[], marks: readonly Mark[], at: numbe
 /** The rows with the next page behind them. */
 export function older<T>(held: Held<T>, page: Page<T>, keyOf: KeyOf<T>): Held<T> {
   const there = new Set(held.rows.map(keyOf))
-  return bounded({ ...held, rows: [...held.rows, ...page.rows.filter((row) => !there.has(keyOf(row)))], cursor: page.cursor, deeper: true })
+  return bounded({ ...held, rows: [...held.rows, ...page.rows.filter((row) => !there.has(keyOf(row)))], cursor: page.cursor, searched: page.searched, deeper: true })
 }
 
 function bounded<T>(held: Held<T>): Held<T> {

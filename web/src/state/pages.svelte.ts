@@ -1,6 +1,7 @@
 // A list in pages. The first is asked again and again. Further ones are loaded when somebody wants them, and are then asked again while their rows are on the screen.
 import { untrack } from 'svelte'
 import { get, now, type Problem } from '../api/client'
+import type { Paged } from '../api/types'
 import { beginOf, type Held, type How, type Mark, markFor, none, older, type Page, refreshed, renewed } from './held'
 import { pause } from './pause.svelte'
 import { Poll } from './poll.svelte'
@@ -28,7 +29,7 @@ interface Options<A, T> {
 
 const behindPath = (path: string, cursor: string) => `${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`
 
-export class Pages<A extends { next_cursor?: string }, T> {
+export class Pages<A extends Paged, T> {
   readonly poll: Poll<A>
   readonly keyOf: (row: T) => string | number
   busy = $state(false)
@@ -72,6 +73,7 @@ export class Pages<A extends { next_cursor?: string }, T> {
   get ready(): boolean { return this.poll.data !== undefined && this.held !== none }
   get rows(): readonly T[] { return this.ready ? this.held.rows : [] }
   get cursor(): string | undefined { return this.ready ? this.held.cursor : undefined }
+  get searched(): string | undefined { return this.ready ? this.held.searched : undefined }
   get full(): boolean { return this.held.full }
 
   private get usual(): How { return this.options.moves ? 'moves' : 'stays' }
@@ -179,7 +181,7 @@ export class Pages<A extends { next_cursor?: string }, T> {
       for (let n = 0; n < readsMax; n++) {
         const next = await this.page(path, page.cursor!)
         if (path !== this.path()) return
-        page = { rows: [...page.rows, ...next.rows], cursor: next.cursor }
+        page = { rows: [...page.rows, ...next.rows], cursor: next.cursor, searched: next.searched }
         const whole = renewed(this.held, page, this.keyOf, this.how)
         if (whole) return void ([this.held, this.how] = [whole, this.usual])
       }
@@ -206,5 +208,5 @@ export class Pages<A extends { next_cursor?: string }, T> {
     return this.pageOf(await get<A>(behindPath(timedPath(path, now()), cursor)))
   }
 
-  private pageOf(answer: A): Page<T> { return { rows: this.options.rowsOf(answer), cursor: answer.next_cursor } }
+  private pageOf(answer: A): Page<T> { return { rows: this.options.rowsOf(answer), cursor: answer.next_cursor, searched: answer.more === 'unsearched' ? answer.searched_to?.at : undefined } }
 }
