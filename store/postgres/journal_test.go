@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -61,21 +62,28 @@ func TestTheJournalOfWorkersIsReadByItsIndex(t *testing.T) {
 	d := newBench(t)
 	s := d.open(t, postgres.Config{Conns: 1})
 	key, start := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "p"}, time.Now().Add(-time.Hour)
-	for range 5 {
+	const rounds, troubled = 20, 5
+	for round := range rounds {
 		events := make([]store.WorkerEvent, 1000)
 		for i := range events {
-			events[i] = store.WorkerEvent{Key: key, Generation: 1, At: start.Add(time.Duration(i) * time.Second), From: "terminating", To: "terminated", Reason: "cleanup_complete"}
+			at := start.Add(time.Duration(round)*time.Minute + time.Duration(i)*time.Millisecond)
+			events[i] = store.WorkerEvent{Key: key, Generation: 1, At: at, From: "busy", To: "ready", Reason: "checkin_error", Metadata: json.RawMessage(`{"error":"boom"}`)}
 		}
-		events[500].From, events[500].To, events[500].Reason = "ready", "degraded", "health_check_failed"
+		for i, reason := range []string{"init_complete", "shutdown", "cleanup_complete"} {
+			events[i].To, events[i].Reason, events[i].Metadata = "s"+reason, reason, nil
+		}
+		if round < troubled {
+			events[500].From, events[500].To, events[500].Reason = "ready", "degraded", "health_check_failed"
+		}
 		require.NoError(t, s.RecordTransitions(t.Context(), events, make([]string, len(events))))
 	}
-	_, err := d.connect(t, s.Schema()).Exec(t.Context(), "ANALYZE worker_event")
+	_, err := d.connect(t, s.Schema()).Exec(t.Context(), "VACUUM ANALYZE worker_event") // as the server does by itself after so many
 	require.NoError(t, err)
 	for _, q := range []store.JournalQuery{{}, {Newest: true}, {Whats: []string{"degraded"}}, {Subjects: []string{"n/p/0"}, Newest: true}, {From: start, To: start.Add(time.Hour)}} {
 		page, err := s.ReadWorkerJournal(t.Context(), q)
 		require.NoError(t, err)
 		if len(q.Subjects) == 0 {
-			require.Len(t, page.Entries, 5)
+			require.Len(t, page.Entries, troubled)
 		}
 	}
 	plans, err := s.Plans(t.Context())

@@ -10,6 +10,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+// troubleAt is the time in worker_event_trouble. Its form is that index's own, so that no other one can serve the range.
+const troubleAt = "at AT TIME ZONE 'UTC'"
+
 // troubleRange is the range of a query in its order, as SQL with its arguments: transitions that say what befell a worker.
 func troubleRange(q *store.JournalQuery) (sql, order string, args []any) {
 	begin, end := boundOf(q.From, pgtype.NegativeInfinity), boundOf(q.To, pgtype.Infinity)
@@ -22,8 +25,9 @@ func troubleRange(q *store.JournalQuery) (sql, order string, args []any) {
 	if !q.After.IsZero() {
 		args = []any{timeOf(q.After.At), uuidOf(q.After.Incarnation), q.After.Number - store.WorkerNumbers, end}
 	}
-	return " FROM worker_event WHERE " + store.WorkerTroubleSQL + " AND (at, incarnation, n) " + after + " ($1::timestamptz, $2::uuid, $3::bigint) AND at " + until +
-		" $4::timestamptz ORDER BY at" + order + ", incarnation" + order + ", n" + order, order, args
+	return " FROM worker_event WHERE " + store.WorkerTroubleSQL + " AND (" + troubleAt + ", incarnation, n) " + after +
+		" ($1::timestamptz AT TIME ZONE 'UTC', $2::uuid, $3::bigint) AND " + troubleAt + " " + until + " $4::timestamptz AT TIME ZONE 'UTC' ORDER BY " +
+		troubleAt + order + ", incarnation" + order + ", n" + order, order, args
 }
 
 // ReadWorkerJournal returns a page of what befell workers. It looks at no more than store.JournalWalk of their transitions.
