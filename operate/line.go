@@ -13,8 +13,8 @@ import (
 
 // Bounds of looking for what was before an execution.
 const (
-	lineWalk = store.ListWalk         // executions that are looked at, those that were requested last
-	lineTime = 300 * time.Millisecond // of looking, but for the last page
+	lineWalk = store.ListWalk        // executions that are looked at, those that were requested last
+	lineTime = 60 * time.Millisecond // of looking, but for the last page
 )
 
 // LineAt says where an execution stood in line at a time of the past: how many others of its pool, or of its session, were before it. Which
