@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -111,7 +112,9 @@ func (p *pools) describeAll(ctx context.Context, what supervisor.Describe) map[s
 	for name, handle := range p.all() {
 		asks.Go(func() {
 			d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, p.system, handle.pid, what)
-			if err != nil {
+			if errors.Is(err, actors.ErrGone) {
+				return // it has just stopped, with its node or by a reload
+			} else if err != nil {
 				p.logger.Warn("pool does not answer", "pool", name, "error", err)
 				return
 			}

@@ -12,16 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stands waits for some seconds of the page, and requires that it asked for nothing meanwhile and shows what it did.
+// stands waits for some seconds of the page, and requires that it asked for nothing meanwhile and shows what it did. A part that had no
+// answer yet at the pause asks for its first one, so the seconds begin once nothing was asked for half a second.
 func (p *page) stands(seconds int) {
 	p.t.Helper()
 	since := p.value("performance.now()")
-	passed := func(ms int) func() bool {
-		return func() bool { return p.value(fmt.Sprintf("performance.now() - %s > %d", since, ms)) == "true" }
-	}
-	p.until("what was under way at the pause is drawn", passed(500))
+	p.until("nothing is asked", func() bool {
+		return p.value(fmt.Sprintf("performance.now() - Math.max(%s, ...performance.getEntriesByType('resource').map((e) => e.startTime)) > 500", since)) == "true"
+	})
+	since = p.value("performance.now()")
 	before := p.text("main")
-	p.until("some seconds", passed(1000*seconds))
+	p.until("some seconds", func() bool { return p.value(fmt.Sprintf("performance.now() - %s > %d", since, 1000*seconds)) == "true" })
 	require.Equal(p.t, before, p.text("main"))
 	require.Equal(p.t, "", p.value(fmt.Sprintf(`performance.getEntriesByType('resource').filter((e) => e.startTime > %s).map((e) => e.name).join(' ')`, since)))
 }
