@@ -141,8 +141,9 @@ func (n *node) rename(name string) {
 	n.env = append(n.env, "TROUPE_NODE_NAME="+name)
 }
 
-// holdTime is the duration of a run that the fault interrupts. Its repetition ends at once.
-const holdTime = 10 * time.Second
+// holdTime is the duration of a run that the fault interrupts. Its repetition ends at once. It is twice a lease: a node that cannot hear
+// the store may still store the outcome of a run that ends before the others have declared that node dead.
+const holdTime = 20 * time.Second
 
 // occupyMax bounds the submissions until one of them runs on the chosen node.
 const occupyMax = 12
