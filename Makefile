@@ -108,7 +108,7 @@ test-race: need-test build
 # -count=1: what these tests build and start is no part of them for the cache of results.
 .PHONY: test-real
 test-real: need-test
-	$(PYTHON) $(OWN) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 25m \
+	$(PYTHON) $(OWN) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 40m \
 		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 .PHONY: fuzz
