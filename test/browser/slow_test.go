@@ -57,25 +57,33 @@ func slowly(t *testing.T, n *node) *narrow {
 	}}
 	transport := &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, ReadBufferSize: 4096}
 	s.client.Transport = transport
+	t.Cleanup(transport.CloseIdleConnections)
+	s.node = before(t, n, s.follow)
+	t.Cleanup(s.reads) // the first to run, for the server waits for what is read
+	return s
+}
+
+// before is a server that passes on to the node all but the streams, which follow answers.
+func before(t *testing.T, n *node, follow http.HandlerFunc) *node {
+	t.Helper()
+	target, err := url.Parse(n.url)
+	require.NoError(t, err)
 	proxy := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/stream" {
-			s.follow(w, r)
+			follow(w, r)
 			return
 		}
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
-		s.reads()
 		server.CloseClientConnections()
 		server.Close()
-		transport.CloseIdleConnections()
 	})
-	s.node = &node{url: server.URL}
-	return s
+	return &node{url: server.URL}
 }
 
 // stops has nothing of the stream read from the next event on, and reads has it read again.
