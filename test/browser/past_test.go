@@ -19,7 +19,7 @@ func TestListsOfThePast(t *testing.T) {
 	p := open(t, n, "/console/pools")
 	p.shows("tbody", "Cordon")
 	p.shows("#range", "Now")
-	p.until("all its workers were ready two seconds ago", func() bool {
+	p.until("all its workers were ready two seconds ago, and the node had noted what waits", func() bool {
 		before = ago(2 * time.Second)
 		f := ask[fleet](t, n, http.MethodGet, "/api/v1/fleet?at="+before, nil)
 		for _, pool := range f.Pools {
@@ -27,7 +27,8 @@ func TestListsOfThePast(t *testing.T) {
 				return false
 			}
 		}
-		return len(f.Pools) == 3
+		noted := ask[map[string]any](t, n, http.MethodGet, "/api/v1/series?metric=waiting&by=pool&to="+before, nil)
+		return len(f.Pools) == 3 && len(noted["series"].([]any)) == 3
 	})
 	ask[map[string]any](t, n, http.MethodPost, "/api/v1/pools/shell/cordon", nil)
 	ask[map[string]any](t, n, http.MethodPost, "/api/v1/nodes/n1/cordon", nil)
@@ -54,7 +55,11 @@ func TestListsOfThePast(t *testing.T) {
 	p.shows(".past", "The past: ")
 	p.shows("tbody", "shell")
 	require.NotContains(t, p.text("tbody"), "cordoned", "it was cordoned later")
-	require.Contains(t, p.text(`td[data-l="Waiting"]`), "unknown")
+	p.until("what the node noted as it started", func() bool {
+		return p.value(`[...document.querySelectorAll('td[data-l="Waiting"], td[data-l="Running"]')].map((td) => td.innerText).join()`) == "0,0,0,0,0,0"
+	})
+	require.Contains(t, p.text(`td[data-l="Restarts"]`), "unknown")
+	require.Contains(t, p.text(".note"), "as the nodes noted it at")
 	require.Zero(t, p.count("td button"))
 	p.looks("pools-past")
 	p.contrasts("pools-past")
@@ -73,6 +78,7 @@ func TestListsOfThePast(t *testing.T) {
 
 	p = open(t, n, "/console/pools?to=2020-01-01T00:00:00Z")
 	p.shows("main", "No pool was there, or nothing of it was recorded")
+	p.shows("main", "which no node noted in the minutes before")
 	p.shows("main", "Not all of this time is known")
 	p.click("Now")
 	p.shows("tbody", "cordoned")

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf, differing, factsOf, fitting, partOf, played, poolsOf, stepped, ticksOf, troubledPool, workersOf, type FleetPool } from './past'
+import { cellsOf, differing, factsOf, fitting, notedAt, notedOf, partOf, played, poolsOf, stepped, ticksOf, troubledPool, workersOf, type FleetPool } from './past'
 
 const pool = (more: Partial<FleetPool> = {}): FleetPool => ({ incarnation: 'i1', node: 'a', name: 'py', slots: 'rb-du?x', grades: 'hh-dh?u', generations: [1, 2, 0, 3, 4, 5, 6], ...more })
 
@@ -59,6 +59,28 @@ describe('lists of the past', () => {
     expect(py).toMatchObject({ name: 'py', runtime: 'python', router: 'b', bound: 3, broken: false })
     expect(py!.parts.map(([word, n]) => `${n} ${word}`).join(', ')).toBe('1 busy, 1 ready or busy, 2 ready, 1 degraded, 1 terminated, 1 unknown')
     expect(poolsOf({ nodes: [], pools: [pool()] })[0]).toMatchObject({ router: undefined, bound: undefined })
+  })
+})
+
+describe('what nodes noted of pools', () => {
+  const at = Date.parse('2026-03-01T03:12:30Z')
+  const node = (incarnation: string, keyframe_at?: string) => ({ incarnation, name: incarnation, state: 'active', ...(keyframe_at ? { keyframe_at } : {}) })
+  const fleet = {
+    nodes: [node('i1', '2026-03-01T03:08:00Z'), node('i2', '2026-03-01T03:11:00Z'), node('i3', '2026-03-01T02:40:00Z')],
+    pools: [pool(), pool({ incarnation: 'i2' }), pool({ incarnation: 'i2', name: 'go' }), pool({ incarnation: 'i3', name: 'shell' })],
+  }
+  const series = { from: '2026-03-01T03:05:00Z', until: '2026-03-01T03:12:30Z', step_seconds: 300, series: [{ key: 'py', n: [7, 31] }, { key: 'shell', n: [1, 1] }] }
+  const of = (s: Parameters<typeof notedOf>[0]) => ['py', 'go', 'shell'].map(notedOf(s, fleet, at))
+  it('is that of the last point, of the pools whose nodes all noted something', () => expect(of(series)).toEqual([31, 0, undefined]))
+  it.each<[string, Parameters<typeof notedOf>[0]]>([
+    ['no answer is there', undefined],
+    ['nothing was noted for the last point', { ...series, unknown: [1] }],
+    ['nothing is known', { ...series, until: series.from }],
+  ])('is unknown where %s', (_, s) => expect(of(s)).toEqual([undefined, undefined, undefined]))
+  it('is unknown of pools that are summed with others', () => expect(of({ ...series, series: [...series.series, { key: '(other)', n: [0, 9] }] })).toEqual([31, undefined, undefined]))
+  it('has its times', () => {
+    expect(notedAt(fleet, at)).toEqual(['2026-03-01T03:08:00Z', '2026-03-01T03:11:00Z'])
+    expect(notedAt({ nodes: [node('i3', '2026-03-01T02:40:00Z'), node('i4')], pools: [] }, at)).toBeUndefined()
   })
 })
 

@@ -1,4 +1,5 @@
 // The fleet at a time of the past: its workers as cells, what differs from now, and how a time line is walked and played.
+import type { Series } from '../api/types'
 import type { Chip } from '../state/filters'
 import { toneOf, type Cell } from '../ui/cells'
 
@@ -126,6 +127,31 @@ export function poolsOf(f: Fleet): PastPool[] {
     }
   })
 }
+
+/** How long what a node noted counts as what it is, in milliseconds: it notes it every five minutes. */
+const notedFor = 6 * 60_000
+
+/** How much of something the pools had at a time, by what their nodes noted last before it. Undefined is not known, as where a node that has a part of the pool noted nothing. */
+export function notedOf(s: Series | undefined, f: Fleet, at: number): (pool: string) => number | undefined {
+  if (!s) return () => undefined
+  const last = Math.ceil((Date.parse(s.until) - Date.parse(s.from)) / (1000 * s.step_seconds)) - 1
+  if (last < 0 || s.unknown?.includes(last)) return () => undefined
+  const of = new Map(s.series.map((l) => [l.key, l.n[last] ?? 0]))
+  const noting = new Set(f.nodes.filter((n) => n.keyframe_at && Date.parse(n.keyframe_at) > at - notedFor).map((n) => n.incarnation))
+  return (pool) => {
+    const known = f.pools.every((p) => p.name !== pool || noting.has(p.incarnation))
+    return known ? of.get(pool) ?? (of.has('(other)') ? undefined : 0) : undefined
+  }
+}
+
+/** When the nodes made the notes, the oldest and the newest; undefined: there is none that counts. */
+export function notedAt(f: Fleet, at: number): readonly [from: string, to: string] | undefined {
+  const times = f.nodes.flatMap((n) => (n.keyframe_at && Date.parse(n.keyframe_at) > at - notedFor ? [n.keyframe_at] : [])).sort()
+  return times.length ? [times[0]!, times.at(-1)!] : undefined
+}
+
+/** The most executions that are noted as waiting for one router. */
+export const heldMax = 20_000
 
 /** The events of a time line, as its ticks: the first text of those that fall on one place, and how many they are. */
 export function ticksOf(events: readonly { at: number; text: string }[], from: number, to: number, places = 200): { at: number; x: number; text: string; n: number }[] {
