@@ -38,6 +38,8 @@ type Outcomes struct {
 	// Ask, where set, is told of an execution that a caller waits for, as it was stored or as a look has found it, and for how long the
 	// caller now waits without a look. It must not block, and is set before anybody waits.
 	Ask func(e *messages.Execution, pause time.Duration)
+	// FirstLook is after how long a waiter looks at the store by itself for the first time. It is set before anybody waits.
+	FirstLook time.Duration
 
 	mu      sync.Mutex
 	waiting map[messages.ExecutionID][]chan *messages.Execution
@@ -46,7 +48,7 @@ type Outcomes struct {
 
 // NewOutcomes returns an empty set of waiters.
 func NewOutcomes() *Outcomes {
-	return &Outcomes{waiting: map[messages.ExecutionID][]chan *messages.Execution{}}
+	return &Outcomes{FirstLook: lookFirst, waiting: map[messages.ExecutionID][]chan *messages.Execution{}}
 }
 
 // Subscribe returns a channel that gets the execution once it is terminal, or nil where it is time to look at the store; and a function
@@ -135,7 +137,7 @@ func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID, get Get) (
 // Expect begins to wait for an execution that is not stored yet, so that its outcome cannot be missed and no look at the store is needed
 // before it comes. Too many waiters are said by Wait. Whoever gets a Waiter leaves it, whatever comes of the execution.
 func (o *Outcomes) Expect(id messages.ExecutionID) *Waiter {
-	w := &Waiter{id: id, ask: o.Ask, stored: true}
+	w := &Waiter{id: id, ask: o.Ask, first: o.FirstLook, stored: true}
 	w.told, w.Leave, w.err = o.Subscribe(id)
 	if w.err != nil {
 		w.Leave = func() {}
@@ -149,6 +151,7 @@ type Waiter struct {
 
 	id     messages.ExecutionID
 	ask    func(*messages.Execution, time.Duration)
+	first  time.Duration // until the first look that nothing calls for
 	told   <-chan *messages.Execution
 	err    error           // why nothing is told
 	stored bool            // the execution is in the store, and it was not over when the wait began
@@ -160,7 +163,7 @@ type Waiter struct {
 const askedMax = 4 << 10
 
 // Stored says how the execution was stored that the wait began before.
-func (w *Waiter) Stored(e *messages.Execution) { w.wants(e, lookFirst) }
+func (w *Waiter) Stored(e *messages.Execution) { w.wants(e, w.first) }
 
 func (w *Waiter) wants(e *messages.Execution, pause time.Duration) {
 	if w.ask != nil && w.err == nil && !e.ID.IsZero() {
@@ -183,7 +186,7 @@ func (w *Waiter) Wait(ctx context.Context, get Get) (messages.Execution, error) 
 		found = found || err == nil
 		return e, err
 	}
-	for looks, pause := !w.stored, lookFirst; ; looks, pause = true, min(2*pause, lookMax) {
+	for looks, pause := !w.stored, w.first; ; looks, pause = true, min(2*pause, lookMax) {
 		e, over, err := w.stage(ctx, looks, pause, patient)
 		if err != nil || e.Status.Terminal() {
 			return e, err
@@ -205,10 +208,9 @@ func (w *Waiter) stage(ctx context.Context, looks bool, pause time.Duration, get
 		if e, err = get(); err != nil || e.Status.Terminal() {
 			return e, false, err
 		}
-		if w.long = len(e.Parameters) > askedMax; !w.long {
-			w.asked = e.Parameters
+		if !e.ID.IsZero() { // the store has answered
+			w.found(&e, pause)
 		}
-		w.wants(&e, pause)
 		e = messages.Execution{}
 	}
 	again := time.NewTimer(pause)
@@ -224,6 +226,14 @@ func (w *Waiter) stage(ctx context.Context, looks bool, pause time.Duration, get
 		over = true
 	}
 	return e, over, nil
+}
+
+// found takes an execution that has not ended.
+func (w *Waiter) found(e *messages.Execution, pause time.Duration) {
+	if w.long = len(e.Parameters) > askedMax; !w.long {
+		w.asked = e.Parameters
+	}
+	w.wants(e, pause)
 }
 
 // ownCopy is a copy for one caller of an outcome that several are told.

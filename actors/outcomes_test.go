@@ -115,6 +115,37 @@ func TestAWaiterIsToldWithItsParameters(t *testing.T) {
 	}
 }
 
+// A look that the store does not answer takes nothing from what an earlier one has found.
+func TestALookInVainKeepsTheParameters(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"short": askedMax - 2, "long": askedMax} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o, id := NewOutcomes(), messages.NewExecutionID()
+				parameters, err := json.Marshal(strings.Repeat("a", size))
+				require.NoError(t, err)
+				time.AfterFunc(lookFirst+time.Second, func() { o.Publish(outcome(id)) })
+				looks := 0
+				e, err := o.Wait(t.Context(), id, func(context.Context, messages.ExecutionID) (messages.Execution, error) {
+					found := messages.Execution{ID: id, Status: messages.Running, Parameters: parameters}
+					switch looks++; looks {
+					case 1:
+						return found, nil
+					case 2:
+						return messages.Execution{}, store.ErrUnavailable
+					}
+					found.Status = messages.Completed
+					return found, nil
+				})
+				require.NoError(t, err)
+				require.Equal(t, messages.Completed, e.Status)
+				require.Equal(t, json.RawMessage(parameters), e.Parameters)
+			})
+		})
+	}
+}
+
 // What one caller does to its answer, no other one sees.
 func TestWaitersShareNothing(t *testing.T) {
 	t.Parallel()
