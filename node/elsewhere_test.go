@@ -176,6 +176,8 @@ func (p *apart) changes() map[string]func(messages.ExecutionID) store.Change {
 func TestWhatAnotherNodeIsToldIsWhatTheStoreHas(t *testing.T) {
 	t.Parallel()
 	p := setApart(t, &endReads{deaf: true}, func(*node.Config) {})
+	p.runs.Unhurried()
+	p.waits.Unhurried()
 	p.meet()
 	type waiting struct {
 		id   messages.ExecutionID

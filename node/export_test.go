@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -35,6 +36,15 @@ func (n *Node) AskPeer(ctx context.Context, to messages.Incarnation, about messa
 
 // Wanted is how many executions other nodes want the outcome of.
 func (n *Node) Wanted() int { return int(n.elsewhere.wanted.Load()) }
+
+// Unhurried has callers who wait look at the store after an hour, and messages about outcomes between nodes wait for a minute: on a machine
+// that is busy with other tests, both would else come in the way of what is told. It is called before anybody waits.
+func (n *Node) Unhurried() {
+	n.elsewhere.outcomes.FirstLook = time.Hour
+	n.elsewhere.post = func(ctx context.Context, to messages.Incarnation, body wire.Body) (wire.Body, error) {
+		return n.peers.AskLong(ctx, time.Minute, to, messages.Placement{}, body)
+	}
+}
 
 // Record has the node's recorder make changes.
 func (n *Node) Record(ctx context.Context, pool string, changes ...store.Change) ([]store.Result, error) {
