@@ -3,7 +3,7 @@
 //	go test -json ./... | go -C tools run ./times
 //
 // A package gets its ordinary line, and a test that fails its ordinary text; what a test that passes has written is left out. At the
-// end stand the slowest packages and tests, and each package that took longer than the limit although its doc gives no reason for
+// end stand the slowest packages and tests, what each test that failed has said of it once more, without the log of a node, and each package that took longer than the limit although its doc gives no reason for
 // it. A reason is a sentence of the package doc that begins with "Its tests take long:". What ran at another time, and is only
 // repeated, is not listed.
 //
@@ -25,6 +25,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ func main() {
 		os.Exit(1)
 	}
 	unexplained := r.slowest(*top, *limit, func(pkg string) string { return reasonOf(*root, pkg) })
+	r.again()
 	if r.failed || *strict && unexplained {
 		os.Exit(1)
 	}
@@ -74,7 +76,23 @@ type report struct {
 	held     map[timed][]string // what a package's test that runs has written
 	parents  map[timed]bool     // tests with tests of their own: their time is that of those
 	cached   map[string]bool    // packages whose tests ran at another time
+	failures []failure          // failuresMax at most
 }
+
+// failure is what a test that failed has said of it.
+type failure struct {
+	of    timed
+	lines []string
+}
+
+// What is said once more of failures, at most.
+const (
+	failuresMax = 20
+	linesMax    = 30 // of one
+)
+
+// logged is a line of a node's log.
+var logged = regexp.MustCompile(`\d{4}-\d\d-\d\dT\S+ \[(TRACE|DEBUG|INFO|WARN|ERROR)\]`)
 
 func newReport(out io.Writer) *report {
 	return &report{out: out, began: time.Now(), held: map[timed][]string{}, parents: map[timed]bool{}, cached: map[string]bool{}}
@@ -135,6 +153,7 @@ func (r *report) test(e event) {
 		if e.Action == "fail" {
 			r.failed = true
 			fmt.Fprint(r.out, strings.Join(r.held[key], ""))
+			r.keep(key)
 		}
 		delete(r.held, key)
 		r.tests = append(r.tests, timed{key.pkg, key.test, e.Elapsed})
@@ -146,8 +165,26 @@ func (r *report) unended(pkg string) {
 	for key, text := range r.held {
 		if key.pkg == pkg {
 			fmt.Fprint(r.out, strings.Join(text, ""))
+			r.keep(key)
 			delete(r.held, key)
 		}
+	}
+}
+
+// keep keeps what a test that failed has said, for the end.
+func (r *report) keep(key timed) {
+	lines := slices.DeleteFunc(slices.Clone(r.held[key]), func(line string) bool {
+		return logged.MatchString(line) || strings.HasPrefix(strings.TrimSpace(line), "--- FAIL")
+	})
+	if len(lines) > 0 && len(r.failures) < failuresMax {
+		r.failures = append(r.failures, failure{key, lines[:min(len(lines), linesMax)]})
+	}
+}
+
+// again shows once more what failed: the text of a test can be far above, and a machine may keep only the end.
+func (r *report) again() {
+	for _, f := range r.failures {
+		fmt.Fprintf(r.out, "\nfailed: %s %s\n%s", short(f.of.pkg), f.of.test, strings.Join(f.lines, ""))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,41 @@ func TestAFailureShowsWhatItsTestWrote(t *testing.T) {
 	}
 	if !r.failed {
 		t.Error("no failure is reported")
+	}
+}
+
+func TestTheEndSaysWhatFailed(t *testing.T) {
+	lines := []string{
+		`{"Action":"output","Package":"m/a","Test":"TestA","Output":"        2026-11-27T00:00:14.179Z [DEBUG] TestA.worker: chatter\n"}`,
+		`{"Action":"output","Package":"m/a","Test":"TestA","Output":"    a_test.go:1: zzz\n"}`,
+		`{"Action":"output","Package":"m/a","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}`,
+		`{"Action":"fail","Package":"m/a","Test":"TestA","Elapsed":0}`,
+		`{"Action":"output","Package":"m/a","Test":"TestB","Output":"    fine\n"}`,
+		`{"Action":"pass","Package":"m/a","Test":"TestB","Elapsed":0}`,
+		`{"Action":"output","Package":"m/a","Test":"TestC","Output":"panic: down\n"}`,
+		`{"Action":"fail","Package":"m/a","Elapsed":1}`,
+	}
+	_, r, _ := replay(t, nil, lines...)
+	var end bytes.Buffer
+	r.out = &end
+	r.again()
+	if want := "\nfailed: m/a TestA\n    a_test.go:1: zzz\n\nfailed: m/a TestC\npanic: down\n"; end.String() != want {
+		t.Errorf("the end is %q, want %q", end.String(), want)
+	}
+}
+
+func TestTheEndIsBounded(t *testing.T) {
+	_, r, _ := replay(t, nil)
+	for range failuresMax + 1 {
+		key := timed{pkg: "m/a", test: "TestA"}
+		r.held[key] = slices.Repeat([]string{"a line\n"}, linesMax+1)
+		r.keep(key)
+	}
+	var end bytes.Buffer
+	r.out = &end
+	r.again()
+	if got := strings.Count(end.String(), "a line"); got != failuresMax*linesMax {
+		t.Errorf("%d lines", got)
 	}
 }
 
