@@ -43,6 +43,37 @@ func TestRowsBehindTheFirstPageAreFresh(t *testing.T) {
 	p.shows("tr:has(a[href='dead-letters/360'])", "seen")
 }
 
+// Of a list only the pages whose rows are on the screen are read again.
+func TestOnlyPagesOnTheScreenAreReadAgain(t *testing.T) {
+	apart(t)
+	store := servers.RoomyPostgres(t)
+	n := on(t, "n1", store)
+	const id = `('00000000-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid`
+	require.NoError(t, servers.Execute(store, `INSERT INTO webhook (id, url, destination, outcomes, state, tries, since, code, error, ended_at)
+		SELECT `+id+`, 'http://x.example/a' || i, 'x.example', 0, 4, 1, now() - interval '1 day' + i * interval '1 s', 500, '', now() FROM generate_series(1, 450) i`))
+	require.NoError(t, servers.Execute(store, `INSERT INTO operation (id, kind, filter, seq_max, count, exact, by, reason, rate, state, created_at, expires_at, started_at, ended_at, done, skipped, failed, problem, cursor, epoch)
+		SELECT `+id+`, 'retry', '{"status":["failed"]}', 1, 1, true, 'a' || i, '', 1, 'done', now(), now() + interval '1 day', now() - interval '1 day' - i * interval '1 s', now(), 1, 0, 0, '', 0, 0 FROM generate_series(1, 450) i`))
+	for list, change := range map[string]string{"webhooks": "UPDATE webhook SET url = 'http://x.example/%s' WHERE id = (SELECT id FROM webhook ORDER BY since DESC LIMIT 1)",
+		"operations": "UPDATE operation SET by = '%s' WHERE id = (SELECT id FROM operation ORDER BY created_at, id LIMIT 1)"} {
+		p := open(t, n, "/console/"+list)
+		for rows := 100; rows < 450; rows += 100 {
+			p.shows(".foot", fmt.Sprintf("%d rows so far", rows))
+			p.loadsMore()
+		}
+		p.shows(".foot", "450 rows: all there are")
+		p.do(chromedp.Evaluate("scrollTo(0, document.body.scrollHeight)", nil))
+		for i, now := range []string{"changed", "changed-again", "changed-at-last"} {
+			require.NoError(t, servers.Execute(store, fmt.Sprintf(change, now)))
+			p.shows("tbody", now)
+			if i == 0 {
+				p.do(chromedp.Evaluate("performance.clearResourceTimings()", nil))
+			}
+		}
+		read := p.value(`[...new Set(performance.getEntriesByType('resource').map((e) => /` + list + `.*cursor=(.*)/.exec(e.name)?.[1]).filter(Boolean))].length`)
+		require.Contains(t, []string{"1", "2"}, read, "of four pages behind the first one of %s", list)
+	}
+}
+
 // More executions may go on than one stream follows by their ids: those on the screen are followed.
 func TestExecutionsFarBelowAreFresh(t *testing.T) {
 	apart(t)
