@@ -15,7 +15,7 @@ import (
 const (
 	facetsFew     = 2000                  // executions of a list that are counted before the counts by minute are read
 	facetsFewTime = 2 * time.Second       // of counting these
-	facetsTime    = 60 * time.Millisecond // of counting a list, but for the last page
+	facetsTime    = 60 * time.Millisecond // of counting a list
 	listPage      = 500                   // executions of a page
 	facetsRows    = 100_000               // counts by minute that are read for one answer
 )
@@ -44,7 +44,7 @@ func (q *executions) Facets(ctx context.Context, f store.Filter, fields []facets
 func (q *executions) countList(ctx context.Context, f store.Filter, fields []facets.Field, most int, within time.Duration) (*facets.Counts, store.Page, error) {
 	f.Limit = listPage
 	counts := facets.New(facets.List, fields)
-	reached, err := walk(ctx, q.cfg.Store, f, most, time.Now().Add(within), counts.Add)
+	reached, err := walk(ctx, q.cfg.Store, f, most, within, counts.Add)
 	return counts, reached, err
 }
 
@@ -53,11 +53,11 @@ type lister interface {
 	List(ctx context.Context, f store.Filter) (store.Page, error)
 }
 
-// walk gives each execution of a list, until it has looked at so many of them or the time is over, at one page at least. The page has no
+// walk gives each execution of a list, until it has looked at so many of them or for so long: all pages have one time. The page has no
 // executions, and says how far it came.
-func walk(ctx context.Context, s lister, f store.Filter, most int, end time.Time, each func(*messages.Execution)) (store.Page, error) {
+func walk(ctx context.Context, s lister, f store.Filter, most int, within time.Duration, each func(*messages.Execution)) (store.Page, error) {
 	reached := store.Page{More: store.MoreUnsearched}
-	for {
+	for f.Until = f.End(time.Now(), within); ; {
 		page, err := s.List(ctx, f)
 		if err != nil {
 			return reached, err
@@ -69,7 +69,7 @@ func walk(ctx context.Context, s lister, f store.Filter, most int, end time.Time
 			return store.Page{More: store.MoreEnd}, nil
 		}
 		page.Searched.Walked = reached.Searched.Walked + max(page.Searched.Walked, len(page.Executions))
-		if reached.Searched = page.Searched; page.Searched.Walked >= most || time.Now().After(end) {
+		if reached.Searched = page.Searched; page.Searched.Walked >= most || time.Now().After(f.Until) {
 			return reached, nil
 		}
 		f.Before = page.Next

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +48,38 @@ func TestWhatCountsByMinuteAnswer(t *testing.T) {
 		require.False(t, ofMinutes(&f, &k), name)
 	}
 	require.True(t, ofMinutes(&store.Filter{Statuses: []messages.Status{messages.Failed}, Action: "a", Pool: "p", Error: "e"}, &k))
+}
+
+// pagesOf is a store that remembers when the pages that it was asked for were to end.
+type pagesOf struct {
+	store.Store
+	until []time.Time
+}
+
+func (p *pagesOf) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	p.until = append(p.until, f.Until)
+	return p.Store.List(ctx, f)
+}
+
+// All pages of a walk end at one time, so that two of them do not take twice as long as the walk may.
+func TestAWalkHasOneTime(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	executions := make([]messages.Execution, 2*listPage)
+	for i := range executions {
+		executions[i] = messages.Execution{ID: messages.NewExecutionID(), Action: "core.echo", Version: "1", Pool: "shell", Timeout: time.Minute}
+	}
+	_, err := c.store.Submit(t.Context(), executions)
+	require.NoError(t, err)
+	pages, seen := &pagesOf{Store: c.store}, 0
+	began := time.Now()
+	reached, err := walk(t.Context(), pages, store.Filter{Limit: listPage / 2}, store.ListWalk, time.Hour, func(*messages.Execution) { seen++ })
+	require.NoError(t, err)
+	require.Equal(t, store.MoreEnd, reached.More)
+	require.Equal(t, len(executions), seen)
+	require.Len(t, pages.until, 4)
+	require.WithinRange(t, pages.until[0], began.Add(time.Hour), time.Now().Add(time.Hour))
+	require.Len(t, slices.Compact(pages.until), 1)
 }
 
 // A short list is counted whole, and of a long one the counts by minute are taken where they have what is asked for.

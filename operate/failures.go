@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/store"
 )
 
 // Bounds of a walk over failures.
 const (
-	failuresTime = 60 * time.Millisecond // of one, but for the last page
+	failuresTime = 60 * time.Millisecond // of one
 	failuresPage = 500                   // executions of one page
 	failuresLife = 24 * time.Hour        // how long before a failure its execution may have been requested
 )
@@ -26,24 +27,11 @@ func (q *executions) Failures(ctx context.Context, f store.Filter, by failures.B
 func (q *executions) groupFailures(ctx context.Context, f store.Filter, by failures.By, limit time.Duration) (*failures.Groups, store.Page, error) {
 	from := f.From
 	f.Limit, f.From = failuresPage, from.Add(-failuresLife)
-	groups, reached := failures.NewGroups(by), store.Page{More: store.MoreUnsearched}
-	for end := time.Now().Add(limit); ; {
-		page, err := q.cfg.Store.List(ctx, f)
-		if err != nil {
-			return nil, reached, err
+	groups := failures.NewGroups(by)
+	reached, err := walk(ctx, q.cfg.Store, f, store.ListWalk, limit, func(e *messages.Execution) {
+		if !e.FinishedAt.Before(from) && e.FinishedAt.Before(f.To) {
+			groups.Add(e)
 		}
-		for i := range page.Executions {
-			if e := &page.Executions[i]; !e.FinishedAt.Before(from) && e.FinishedAt.Before(f.To) {
-				groups.Add(e)
-			}
-		}
-		if page.Next == 0 {
-			return groups, store.Page{More: store.MoreEnd}, nil
-		}
-		page.Searched.Walked = reached.Searched.Walked + max(page.Searched.Walked, len(page.Executions))
-		if reached.Searched = page.Searched; page.Searched.Walked >= store.ListWalk || time.Now().After(end) {
-			return groups, reached, nil
-		}
-		f.Before = page.Next
-	}
+	})
+	return groups, reached, err
 }

@@ -14,7 +14,7 @@ import (
 // Bounds of looking for what was before an execution.
 const (
 	lineWalk = store.ListWalk        // executions that are looked at, those that were requested last
-	lineTime = 60 * time.Millisecond // of looking, but for the last page
+	lineTime = 60 * time.Millisecond // of looking
 )
 
 // LineAt says where an execution stood in line at a time of the past: how many others of its pool, or of its session, were before it. Which
@@ -43,7 +43,7 @@ func (q *executions) LineAt(ctx context.Context, id messages.ExecutionID, at tim
 	if line.Which == roster.SessionLine {
 		f.Session = e.Session
 	}
-	reached, err := walk(ctx, q.cfg.Store, f, lineWalk, time.Now().Add(lineTime), line.Look)
+	reached, err := walk(ctx, q.cfg.Store, f, lineWalk, lineTime, line.Look)
 	if err != nil {
 		return v, err
 	}

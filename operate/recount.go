@@ -66,7 +66,7 @@ type Recounting interface {
 func Recount(ctx context.Context, s Recounting, k *rollup.Killed) (rows int, whole bool, err error) {
 	var again rollup.Minutes
 	f := store.Filter{Statuses: ended, From: k.Beat.Add(-recountSpan), To: k.Until, Limit: listPage}
-	reached, err := walk(ctx, s, f, recountWalk, time.Now().Add(recountTime), func(e *messages.Execution) {
+	reached, err := walk(ctx, s, f, recountWalk, recountTime, func(e *messages.Execution) {
 		if k.Counted(e) {
 			end := rollup.EndOf(e, e.Status, e.FinishedAt)
 			again.Ended(&end)

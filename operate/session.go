@@ -15,7 +15,7 @@ import (
 const (
 	sessionQueue   = 200
 	sessionPage    = 1000
-	sessionTime    = 60 * time.Millisecond // of looking for its queue, but for the last page
+	sessionTime    = 60 * time.Millisecond // of looking for its queue
 	sessionJournal = 100
 )
 
@@ -70,7 +70,7 @@ func (s *sessions) boundTo(v *view.SessionDetail) messages.WorkerID {
 // queue reads what of a session has not ended, and keeps the oldest.
 func (s *sessions) queue(ctx context.Context, v *view.SessionDetail, within time.Duration) error {
 	f := store.Filter{Pool: v.Pool, Session: v.Session.Session.Session, Limit: sessionPage, Statuses: slices.DeleteFunc(messages.Statuses(), messages.Status.Terminal)}
-	reached, err := walk(ctx, s.cfg.Store, f, store.ListWalk, time.Now().Add(within), func(e *messages.Execution) { v.Queue = append(v.Queue, workOf(e)) })
+	reached, err := walk(ctx, s.cfg.Store, f, store.ListWalk, within, func(e *messages.Execution) { v.Queue = append(v.Queue, workOf(e)) })
 	if err != nil {
 		return err
 	}

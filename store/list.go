@@ -32,6 +32,9 @@ type Filter struct {
 	Before int64 // only seqs below it: the cursor of a list from the newest; 0: all
 	After  int64 // only seqs above it: the cursor of a list from the oldest
 	Limit  int   // 1 to 1000; 0: 100
+	// Until is when a page ends short at the latest, for a walk of several pages, which has one time for all of them. Zero: each page may
+	// look for its own time.
+	Until time.Time
 }
 
 // Exclusion says which executions a list does not have: those that have any of these values.
@@ -48,7 +51,7 @@ type Exclusion struct {
 // ListWalk bounds the executions that one page of a list looks at, whether they match or not.
 const ListWalk = 20_000
 
-// ListFor bounds how long one page of a list looks at executions. The part of the walk that is under way then is the last one.
+// ListFor bounds how long one page of a list looks at executions. Its parts are sized so that the last one ends about then.
 const ListFor = 60 * time.Millisecond
 
 // textTimes is how many times as long a page looks for a text, because each error is read for it.
@@ -59,7 +62,41 @@ func (f *Filter) End(now time.Time, listFor time.Duration) time.Time {
 	if f.Text != "" {
 		listFor *= textTimes
 	}
-	return now.Add(listFor)
+	if end := now.Add(listFor); f.Until.IsZero() || end.Before(f.Until) {
+		return end
+	}
+	return f.Until
+}
+
+// Parts sizes the parts of a page's walk, so that the walk ends about when its time does: what an execution takes to look at is known only
+// when some have been looked at, and differs by more than ten times.
+type Parts struct {
+	End   time.Time
+	Most  int // executions of a part
+	Times int // how many times as large as the part before a part may be
+}
+
+// Bounds of a walk in parts.
+const (
+	PartsLeast = 500 // executions that a page looks at, however long that takes
+	partLeast  = 50  // executions of a part that begins for the rest of the time
+)
+
+// Next returns the size of the part that begins now, after one of size executions that took so long. Zero: the walk, which has looked at
+// walked executions, ends.
+func (p *Parts) Next(walked, size int, took time.Duration, now time.Time) int {
+	grown := min(p.Times*size, p.Most)
+	fit := float64(size) * float64(p.End.Sub(now)) / float64(max(took, 1))
+	least := PartsLeast - walked
+	switch {
+	case fit >= float64(grown):
+		return grown
+	case least > 0:
+		return min(grown, max(int(fit), least))
+	case fit < partLeast:
+		return 0
+	}
+	return int(fit)
 }
 
 // Page is a page of a list.

@@ -12,6 +12,45 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+// A part grows with the one before, as far as it can be looked at in what is left of the time.
+func TestPartsEndWithTheirTime(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	p := store.Parts{End: now.Add(60 * time.Millisecond), Most: 4000, Times: 4}
+	for name, c := range map[string]struct {
+		walked, size int
+		took, passed time.Duration
+		want         int
+	}{
+		"quick":                      {1000, 400, time.Millisecond, 10 * time.Millisecond, 1600},
+		"the largest":                {8000, 4000, time.Millisecond, 10 * time.Millisecond, 4000},
+		"slow":                       {1000, 400, 10 * time.Millisecond, 40 * time.Millisecond, 800},
+		"slower":                     {1000, 400, 40 * time.Millisecond, 55 * time.Millisecond, 50},
+		"too little is left":         {1000, 400, 40 * time.Millisecond, 56 * time.Millisecond, 0},
+		"over":                       {1000, 400, time.Millisecond, 61 * time.Millisecond, 0},
+		"over, with little seen":     {404, 404, time.Millisecond, time.Hour, store.PartsLeast - 404},
+		"over, with hardly any seen": {2, 2, time.Millisecond, time.Hour, 8},
+		"slow, with little seen":     {101, 101, 30 * time.Millisecond, 30 * time.Millisecond, store.PartsLeast - 101},
+		"no time passed":             {1000, 400, 0, 0, 1600},
+	} {
+		require.Equal(t, c.want, p.Next(c.walked, c.size, c.took, now.Add(c.passed)), name)
+	}
+}
+
+// A page ends after its own time, or with the walk that it is part of.
+func TestAPageEndsWithItsWalk(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	f := store.Filter{}
+	require.Equal(t, now.Add(time.Second), f.End(now, time.Second))
+	f.Text = "t"
+	require.Equal(t, now.Add(3*time.Second), f.End(now, time.Second), "each error is read for a text")
+	f.Until = now.Add(2 * time.Second)
+	require.Equal(t, f.Until, f.End(now, time.Second))
+	f.Until = now.Add(4 * time.Second)
+	require.Equal(t, now.Add(3*time.Second), f.End(now, time.Second))
+}
+
 func TestAFilterIsDrivenByItsMostSelectiveIndex(t *testing.T) {
 	t.Parallel()
 	failed, completed := []messages.Status{messages.Failed}, []messages.Status{messages.Completed}

@@ -13,9 +13,6 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// WalkMin is the number of executions that a page looks at, however long that takes.
-const WalkMin = walkMin
-
 // Settings returns the settings of every connection of the store.
 func Settings(c Config) map[string]string { return c.withDefaults().settings() }
 

@@ -13,10 +13,11 @@ import (
 )
 
 // List returns one page. One filter selects the index to walk, in the order of the list. The others are checked on each row. If other
-// filters remain, the walk goes in parts, and ends with a full page, after Config.WalkMax executions, or with the part in which
-// Config.ListFor passed: then the page is short, and Next continues from there.
+// filters remain, the walk goes in parts, and ends with a full page, after Config.WalkMax executions, or when Config.ListFor or the filter's
+// time is over: then the page is short, and Next continues from there.
 func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	limit, end := pageSize(f.Limit), f.End(time.Now(), s.cfg.ListFor)
+	began := time.Now()
+	limit, parts := pageSize(f.Limit), store.Parts{End: f.End(began, s.cfg.ListFor), Most: partMax, Times: partTimes}
 	stretch, err := s.stretch(ctx, &f)
 	if err != nil {
 		return store.Page{}, err
@@ -26,19 +27,21 @@ func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, e
 	}
 	var page store.Page
 	walked := 0
-	for next := limit + 1; ; next = min(4*next, partMax) {
-		size := min(next, s.cfg.WalkMax-walked)
+	for size := limit + 1; ; {
+		size = min(size, s.cfg.WalkMax-walked)
+		began = time.Now()
 		part, err := s.part(ctx, &f, stretch, limit+1-len(page.Executions), size)
 		if err != nil {
 			return store.Page{}, err
 		}
 		page.Executions = append(page.Executions, part.found...)
 		walked += part.walked
-		switch {
-		case part.walked < size || len(page.Executions) > limit:
+		if part.walked < size || len(page.Executions) > limit {
 			page.Passed(limit, walked, math.MaxInt, 0, time.Time{})
 			return page, nil
-		case walked >= s.cfg.WalkMax || walked >= walkMin && !time.Now().Before(end):
+		}
+		now := time.Now()
+		if size = parts.Next(walked, size, now.Sub(began), now); size == 0 || walked >= s.cfg.WalkMax {
 			page.Passed(limit, walked, walked, part.seq, part.at)
 			return page, nil
 		}
@@ -50,11 +53,11 @@ func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, e
 	}
 }
 
+// Bounds of the parts of a walk. The first has as many executions as the page, and each further one is four times as large at most: a page of
+// which all match costs no more than it has, and one that needs all of the walk takes few statements.
 const (
-	walkMin = 500 // executions that a page looks at, however long that takes
-	// partMax bounds the executions of a part. The first has as many as the page, and each further one is four times as large: a page of which
-	// all match costs no more than it has, one that needs all of the walk takes few statements, and it ends soon after its time.
-	partMax = 4000
+	partMax   = 4000
+	partTimes = 4
 )
 
 // wholePage reads a page whose filter an index answers.

@@ -61,7 +61,7 @@ func TestAListLooksABoundedWay(t *testing.T) {
 func TestAListLooksABoundedTime(t *testing.T) {
 	t.Parallel()
 	s := newBench(t).open(t, postgres.Config{ListFor: time.Nanosecond})
-	const all = 4 * postgres.WalkMin
+	const all = 4 * store.PartsLeast
 	executions := make([]messages.Execution, all)
 	for i := range executions {
 		executions[i] = messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Version: "1", Pool: "usual"}
@@ -78,7 +78,7 @@ func TestAListLooksABoundedTime(t *testing.T) {
 		for i := range page.Executions {
 			found = append(found, page.Executions[i].ID)
 		}
-		require.Less(t, page.Searched.Walked, 2*postgres.WalkMin)
+		require.Less(t, page.Searched.Walked, 2*store.PartsLeast)
 		walked += page.Searched.Walked
 		f.Before, more = page.Next, page.More
 	}
@@ -91,11 +91,11 @@ func TestAListLooksABoundedTime(t *testing.T) {
 func TestAListWalksInParts(t *testing.T) {
 	t.Parallel()
 	s := newBench(t).open(t, postgres.Config{ListFor: time.Minute})
-	executions := make([]messages.Execution, 6*postgres.WalkMin)
+	executions := make([]messages.Execution, 6*store.PartsLeast)
 	var want []messages.ExecutionID
 	for i := range executions {
 		executions[i] = messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Version: "1", Pool: "usual"}
-		if i%(postgres.WalkMin/2) == 0 || i > 5*postgres.WalkMin && i < 5*postgres.WalkMin+20 {
+		if i%(store.PartsLeast/2) == 0 || i > 5*store.PartsLeast && i < 5*store.PartsLeast+20 {
 			executions[i].Pool = "rare"
 			want = append(want, executions[i].ID)
 		}

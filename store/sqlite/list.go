@@ -14,13 +14,13 @@ import (
 )
 
 // List returns one page. One filter selects the index to walk, in the order of the list. The others are checked on each row. The walk goes
-// in parts, and ends with a full page, after Config.WalkMax executions, or with the part in which Config.ListFor passed: then the page is
+// in parts, and ends with a full page, after Config.WalkMax executions, or when Config.ListFor or the filter's time is over: then the page is
 // short, and its Next continues from there.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
-	limit := pageSize(f.Limit)
+	limit, end := pageSize(f.Limit), f.End(time.Now(), s.cfg.ListFor)
 	err := s.read(ctx, "list executions", func(c *conn) (err error) {
-		page, err = readPage(c, &f, limit, s.cfg.WalkMax, f.End(time.Now(), s.cfg.ListFor))
+		page, err = readPage(c, &f, limit, s.cfg.WalkMax, store.Parts{End: end, Most: partMax, Times: partTimes})
 		return err
 	})
 	if err != nil {
@@ -29,20 +29,22 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, nil
 }
 
+// Bounds of the parts of a walk.
 const (
-	walkMin = 500  // executions that a page looks at, however long that takes
-	partMax = 2000 // executions that a walk looks at in one step
+	partMax   = 2000 // executions
+	partTimes = 2
 )
 
-func readPage(c *conn, f *store.Filter, limit, walkMax int, end time.Time) (page store.Page, err error) {
+func readPage(c *conn, f *store.Filter, limit, walkMax int, parts store.Parts) (page store.Page, err error) {
 	l := &listing{f: f, limit: limit}
 	if err = l.begin(c, walkMax); err != nil {
 		return page, err
 	}
 	where, args := l.where()
 	walked, seq := 0, int64(0)
-	for part := limit + 1; walked < walkMax && len(page.Executions) <= limit && (walked < walkMin || time.Now().Before(end)); part = min(2*part, partMax) {
-		size := min(part, walkMax-walked)
+	for size := limit + 1; walked < walkMax && len(page.Executions) <= limit && size > 0; {
+		size = min(size, walkMax-walked)
+		began := time.Now()
 		seqs, err := l.next(c, size)
 		if err != nil {
 			return page, err
@@ -60,6 +62,8 @@ func readPage(c *conn, f *store.Filter, limit, walkMax int, end time.Time) (page
 			page.Passed(limit, walked, math.MaxInt, 0, time.Time{})
 			return page, nil
 		}
+		now := time.Now()
+		size = parts.Next(walked, size, now.Sub(began), now)
 	}
 	at := time.Time{}
 	if len(page.Executions) <= limit {

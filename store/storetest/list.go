@@ -276,6 +276,42 @@ func testDepthsNotDue(t *testing.T, k *kit) {
 	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 2, Oldest: soon.RequestedAt}, waiting())
 }
 
+// testListUntil ends pages at the time of the walk that they are part of, however long a page may look by itself.
+func testListUntil(t *testing.T, k *kit) {
+	executions := many(3*store.PartsLeast, func(e *messages.Execution) { e.Pool = "usual" })
+	executions[1].Pool, executions[len(executions)-2].Pool = "rare", "rare"
+	_, err := k.Submit(t.Context(), executions)
+	require.NoError(t, err)
+	for _, oldest := range []bool{false, true} {
+		f := store.Filter{Pool: "rare", Limit: 10, Oldest: oldest, Until: time.Now()}
+		var found []messages.ExecutionID
+		walked, pages := 0, 0
+		for more := store.MoreUnsearched; more == store.MoreUnsearched; pages++ {
+			page, err := k.List(t.Context(), f)
+			require.NoError(t, err)
+			require.LessOrEqual(t, page.Searched.Walked, store.PartsLeast, "the time was over before")
+			for i := range page.Executions {
+				found = append(found, page.Executions[i].ID)
+			}
+			walked += page.Searched.Walked
+			if f.Before, more = page.Next, page.More; oldest {
+				f.Before, f.After = 0, page.Next
+			}
+			if more == store.MoreUnsearched {
+				require.NotZero(t, page.Searched.At)
+				require.Equal(t, page.Next, page.Searched.Seq)
+			}
+		}
+		want := []messages.ExecutionID{executions[len(executions)-2].ID, executions[1].ID}
+		if oldest {
+			slices.Reverse(want)
+		}
+		require.Equal(t, want, found, "each page continues the one before")
+		require.Equal(t, len(executions), walked)
+		require.GreaterOrEqual(t, pages, 3)
+	}
+}
+
 // testListText searches the errors of executions for a text.
 func testListText(t *testing.T, k *kit) {
 	messagesOf := map[string]string{

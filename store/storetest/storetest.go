@@ -88,6 +88,7 @@ var suite = []named{
 	{"live", testLive},
 	{"list", testList},
 	{"list by text", testListText},
+	{"list until a time", testListUntil},
 	{"list by text in parameters", testListParameters},
 	{"chain", testChain},
 	{"depths", testDepths},
