@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -97,6 +98,39 @@ func TestExecutionsFarBelowAreFresh(t *testing.T) {
 	ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/"+first.ID+"/cancel", nil)
 	p.shows(row, "cancelled")
 	require.Equal(t, "3", p.value(calls), "only what somebody loaded was asked for")
+}
+
+// Where no stream is to be had, executions on the screen are asked for again with their page, and one by one where they fit the filter no more.
+func TestExecutionsFarBelowAreFreshWithoutAStream(t *testing.T) {
+	apart(t)
+	n := start(t)
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/pools/go/cordon", nil)
+	first := labelled(t, n, "below")
+	second := labelled(t, n, "below")
+	for range 240 {
+		labelled(t, n, "below")
+	}
+	var streams atomic.Int64
+	full := before(t, n, func(w http.ResponseWriter, _ *http.Request) {
+		streams.Add(1)
+		http.Error(w, `{"error":{"code":"too_many","message":"there are too many streams"}}`, http.StatusTooManyRequests)
+	})
+	for i, e := range []execution{first, second} {
+		p := open(t, full, "/console/executions?label=test%3Dbelow"+[]string{"", "&status=requested"}[i], "429")
+		for rows := 100; rows < 242-i; rows += 100 {
+			p.shows(".foot", fmt.Sprintf("%d rows", rows))
+			p.do(chromedp.ScrollIntoView(button("Load older"), chromedp.BySearch))
+			p.rests(button("Load older"))
+			p.click("Load older")
+		}
+		p.shows(".foot", fmt.Sprintf("%d rows: all there are", 242-i))
+		p.do(chromedp.Evaluate("scrollTo(0, document.body.scrollHeight)", nil))
+		row := fmt.Sprintf(`tr:has(a[title="%s"])`, e.ID)
+		p.shows(row, "requested")
+		require.Positive(t, streams.Load())
+		ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/"+e.ID+"/cancel", nil)
+		p.shows(row, "cancelled")
+	}
 }
 
 // New rows push old ones off the first page of a list. Where the pages behind it are shown too, rows neither vanish nor repeat, also when

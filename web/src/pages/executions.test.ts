@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
 import { chosen } from '../state/columns'
-import { columns, differs, exported, leastOf, newest, none, older, oldest, renewed, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
+import { columns, differs, exported, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
@@ -21,6 +21,35 @@ describe('rows that the first page lacks', () => {
   it('are changed in place', () => {
     const next = renewed({ ...none, shown }, [row(2, { status: 'failed' }), row(9)])
     expect(next.shown.map((e) => e.status)).toEqual(['running', 'completed', 'failed', 'requested'])
+  })
+})
+
+describe('rows that are read anew without a stream', () => {
+  const shown = Array.from({ length: 300 }, (_, i) => row(300 - i))
+  const [first, second, third] = [{ cursor: 'a', after: shown[99]!.id }, { cursor: 'b', after: shown[199]!.id }, { cursor: 'c', after: 'gone' }]
+  const pages: Record<string, [number, number, string?]> = { a: [100, 200, 'b'], b: [200, 300] }
+  const run = async (ids: string[], marks: readonly { cursor: string; after: string }[], from = 0, fits = (e: Execution) => Boolean(e)) => {
+    const asked: string[] = []
+    const found = await reread(ids, shown, marks, from, async (more, whole) => {
+      asked.push(whole ? more.cursor! : more.id_prefix!)
+      if (!whole) return { executions: shown.filter((e) => e.id === more.id_prefix) }
+      const [begin, end, next] = pages[more.cursor!]!
+      return { executions: shown.slice(begin, end).filter(fits), ...(next ? { next_cursor: next } : {}) }
+    })
+    return { asked: asked.join(' '), rows: found.rows.length, next: found.next, marks: found.marks.map((m) => m.cursor).join('') }
+  }
+  it('are those of their page', async () => expect(await run([row(150).id], [first])).toEqual({ asked: 'a', rows: 100, next: 0, marks: 'b' }))
+  it('are those of the page of the last mark before them', async () => expect(await run([row(50).id], [first, second, third])).toMatchObject({ asked: 'b', rows: 100 }))
+  it('are those of two pages where the screen shows both', async () => expect(await run([row(120).id, row(90).id], [first, second])).toMatchObject({ asked: 'a b', rows: 200 }))
+  it('are read by themselves where no page has them any more', async () =>
+    expect(await run([row(120).id, row(119).id], [first], 0, (e) => e.id !== row(120).id)).toEqual({ asked: `a ${row(120).id}`, rows: 100, next: 1, marks: 'b' }))
+  it('are read by themselves where it is not known where their page begins', async () => expect(await run([row(120).id], [third])).toMatchObject({ asked: row(120).id, rows: 1 }))
+  it('are some at a time, and others the next time', async () => {
+    const ids = shown.slice(0, 50).map((e) => e.id)
+    const [one, two, last] = [await run(ids, []), await run(ids, [], 20), await run(ids, [], 40)]
+    expect([one.rows, one.next, two.next]).toEqual([20, 20, 40])
+    expect(two.asked.split(' ')).toEqual(ids.slice(20, 40))
+    expect(last.asked.split(' ')).toEqual([...ids.slice(40), ...ids.slice(0, 10)])
   })
 })
 

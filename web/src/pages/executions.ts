@@ -3,6 +3,7 @@ import type { Execution } from '../api/types'
 import { ended, statuses } from '../ui/status'
 import type { Column } from '../state/columns'
 import type { Key } from '../state/filters'
+import { type Mark, markFor } from '../state/held'
 import { timeKeys } from '../state/range'
 import { duration } from '../state/time'
 
@@ -98,6 +99,44 @@ export function strayed(drawn: readonly Execution[], page: readonly Execution[])
   const there = new Set(page.map((e) => e.id))
   return drawn.filter((e) => !ended(e.status) && !there.has(e.id)).slice(0, strayedMax).map((e) => e.id)
 }
+
+/** How many pages are read at once for rows on the screen, and how many executions one by one that none of these has. */
+const pagesAtOnce = 3, singlesAtOnce = 20
+
+type Marks = readonly Mark[]
+
+/**
+ * Reads anew executions that a list has, with the pages that they are of, by the last marks before them. One that no page has any more, as it no
+ * longer fits the filters, is read by itself: of these the first ones, from a place on that is next the next time. Read gets more filters. The answer has the marks behind the pages.
+ */
+export async function reread(ids: readonly string[], shown: readonly Execution[], marks: Marks, from: number, read: (more: Record<string, string>, whole: boolean) => Promise<{ executions: Execution[]; next_cursor?: string }>): Promise<{ rows: Execution[]; marks: Marks; next: number }> {
+  const rows: Execution[] = [], places = ids.map((id) => shown.findIndex((e) => e.id === id))
+  const learnt: Mark[] = []
+  let left = places.filter((place) => place >= 0)
+  for (let n = 0; n < pagesAtOnce && left.length; n++) {
+    const mark = markFor(shown, [...marks, ...learnt], left[0]!, idOf)
+    if (!mark) break
+    const page = await read({ cursor: mark.cursor }, true)
+    rows.push(...page.executions)
+    const last = page.executions.at(-1)
+    if (!last || !page.next_cursor) break
+    if (!shown.some((e) => e.id === last.id)) break // it is not known where the next page begins
+    learnt.push({ cursor: page.next_cursor, after: last.id })
+    const end = shown.findIndex((e) => e.id === last.id)
+    left = left.filter((place) => place > end)
+  }
+  const there = new Set(rows.map(idOf))
+  const missing = ids.filter((id) => !there.has(id))
+  const begin = missing.length > singlesAtOnce ? from % missing.length : 0
+  const singles = [...missing.slice(begin), ...missing.slice(0, begin)].slice(0, singlesAtOnce)
+  for (const id of singles) rows.push(...(await read({ id_prefix: id, limit: '1' }, false)).executions)
+  return { rows, marks: learnt, next: begin + singles.length }
+}
+
+const idOf = (e: Execution) => e.id
+
+/** Marks with more of them, the newest of each place and not too many. */
+export const marked = (marks: Marks, more: Marks): Marks => [...marks.filter((m) => more.every((x) => x.after !== m.after)), ...more].slice(-2 * Math.ceil(rowsMax / 100))
 
 /** Whether a row of an execution has other values than the execution as it was. A row has less of it, and of its error only a part. */
 export function differs(was: Execution, row: Execution): boolean {
