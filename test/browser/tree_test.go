@@ -95,6 +95,9 @@ func TestTheTreeOfThePast(t *testing.T) {
 		return false
 	})
 	p.visit("/console/tree?at=" + before)
+	p.shows(".head", "The past: "+time.Now().UTC().Format("2006-"))
+	require.NotContains(t, p.text(".head"), "old")
+	require.NotContains(t, p.text(".head"), "Pause", "what was changes no more")
 	p.shows(".lead", "Outlined is what differs from now")
 	p.until("the worker that was killed", func() bool { return p.count(".cells .differs") == 1 })
 	p.looks("tree-past")
