@@ -37,22 +37,21 @@ func TestAHandBackIsAckedOnceItsRowIsWritten(t *testing.T) {
 	t.Parallel()
 	h := build(t, "go", 1, goes(quick), nil)
 	h.ready(1)
-	id := h.keep(1, nil)[0]
+	e := h.execution()
 	gone := messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool", Slot: 7} // a slot that the pool has not
-	results, err := h.store.Apply(t.Context(), []store.Change{&store.Place{
-		ID: id, Worker: gone, WorkerID: "node/pool/7", PlacedBy: h.config.Incarnation, ClaimWithin: h.config.ClaimTimeout,
+	_, err := h.store.SubmitPlaced(t.Context(), []messages.Execution{e}, []*store.Place{{
+		ID: e.ID, Worker: gone, WorkerID: "node/pool/7", PlacedBy: h.config.Incarnation, ClaimWithin: h.config.ClaimTimeout,
 	}})
 	require.NoError(t, err)
-	require.Equal(t, store.Applied, results[0].Verdict)
 
 	atAck := &atomic.Pointer[messages.Execution]{}
 	s := &settler{acked: func() {
-		e, err := h.store.Get(t.Context(), id)
+		e, err := h.store.Get(t.Context(), e.ID)
 		if err == nil {
 			atAck.Store(&e)
 		}
 	}}
-	body, err := broker.Work{Worker: gone, Placements: []messages.Placement{{Execution: id, Attempt: 1}}}.Encode()
+	body, err := broker.Work{Worker: gone, Placements: []messages.Placement{{Execution: e.ID, Attempt: 1}}}.Encode()
 	require.NoError(t, err)
 	h.store.close()
 	h.system.Send(h.pid, &actors.Delivered{Deliveries: []broker.Delivery{{Message: broker.Message{Body: body}, Settler: s}}})
@@ -60,10 +59,10 @@ func TestAHandBackIsAckedOnceItsRowIsWritten(t *testing.T) {
 	require.Zero(t, s.acks.Load(), "its row is not written")
 	h.store.open()
 	soon(t, func() bool { return s.acks.Load() == 1 }, "it must be acked once its row is written")
-	e := atAck.Load()
-	require.NotNil(t, e)
-	require.False(t, e.Status == messages.Scheduled && e.Attempt == 1, "at the ack it was still placed where nobody has it")
+	seen := atAck.Load()
+	require.NotNil(t, seen)
+	require.False(t, seen.Status == messages.Scheduled && seen.Attempt == 1, "at the ack it was still placed where nobody has it")
 	require.Zero(t, s.nacks.Load())
-	h.all([]messages.ExecutionID{id}, messages.Completed)
+	h.all([]messages.ExecutionID{e.ID}, messages.Completed)
 	h.empty()
 }

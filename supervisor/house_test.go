@@ -368,16 +368,21 @@ func (h *house) submit(n int, change func(*messages.Execution)) []messages.Execu
 	return ids
 }
 
+// execution is one that the pool's workers can run.
+func (h *house) execution() messages.Execution {
+	return messages.Execution{
+		ID: messages.NewExecutionID(), Action: "act", Pool: "pool", Timeout: time.Minute, Parameters: json.RawMessage(`{}`),
+		WaitForWorker: true, Priority: messages.PriorityNormal,
+	}
+}
+
 // keep stores n executions of the action.
 func (h *house) keep(n int, change func(*messages.Execution)) []messages.ExecutionID {
 	h.t.Helper()
 	batch, ids := make([]messages.Execution, n), make([]messages.ExecutionID, n)
 	for i := range batch {
-		ids[i] = messages.NewExecutionID()
-		batch[i] = messages.Execution{
-			ID: ids[i], Action: "act", Pool: "pool", Timeout: time.Minute, Parameters: json.RawMessage(`{}`), WaitForWorker: true,
-			Priority: messages.PriorityNormal,
-		}
+		batch[i] = h.execution()
+		ids[i] = batch[i].ID
 		if change != nil {
 			change(&batch[i])
 		}
