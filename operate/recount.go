@@ -79,7 +79,7 @@ func Recount(ctx context.Context, s Recounting, k *rollup.Killed) (rows int, who
 	from, to := k.Minutes()
 	if _, _, err = readPages(ctx, s.ReadRollups, store.RollupQuery{From: from, To: to}, math.MaxInt, func(r *store.Rollup) {
 		if r.Incarnation == k.Incarnation {
-			stored = append(stored, *rowOf(r))
+			stored = append(stored, rowOf(r))
 		}
 	}); err != nil {
 		return 0, false, err

@@ -168,9 +168,13 @@ func (q *executions) readHourRows(ctx context.Context, rows store.RollupQuery, m
 	return readPages(ctx, q.cfg.Store.ReadRollupHours, rows, most, counted(each))
 }
 
-// counted gives what a stored row has counted.
+// counted gives what a stored row has counted, in a row that has the next one afterwards.
 func counted(each func(*rollup.Row)) func(*store.Rollup) {
-	return func(r *store.Rollup) { each(rowOf(r)) }
+	var row rollup.Row
+	return func(r *store.Rollup) {
+		row = rowOf(r)
+		each(&row)
+	}
 }
 
 type readPage func(context.Context, store.RollupQuery) (store.RollupPage, error)
@@ -214,8 +218,8 @@ func StoredRows(inc messages.Incarnation, counted []rollup.Row) []store.Rollup {
 	return rows
 }
 
-func rowOf(r *store.Rollup) *rollup.Row {
-	return &rollup.Row{
+func rowOf(r *store.Rollup) rollup.Row {
+	return rollup.Row{
 		Minute: r.Minute, N: r.N, Wait: rollup.Decode(r.Wait), Run: rollup.Decode(r.Run),
 		Key: rollup.Key{Pool: r.Pool, Action: r.Action, Version: r.Version, Status: r.Status, Code: messages.Code(r.Code)},
 	}

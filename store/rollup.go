@@ -96,6 +96,20 @@ func (q *RollupQuery) Size() int {
 	return min(q.Limit, RollupPageMax)
 }
 
+// Page is an empty page with room for its rows. One that continues another has its whole room at once: it mostly has as many rows.
+func (q *RollupQuery) Page() RollupPage {
+	if q.After == nil {
+		return RollupPage{}
+	}
+	return RollupPage{Rows: make([]Rollup, 0, q.Size()+1)}
+}
+
+// Add adds a row of a minute, or of an hour, for the columns that follow.
+func (p *RollupPage) Add(begins time.Time) *Rollup {
+	p.Rows = append(p.Rows, Rollup{Minute: begins})
+	return &p.Rows[len(p.Rows)-1]
+}
+
 // CheckRollups returns why the rows cannot be stored, or nil.
 func CheckRollups(rows []Rollup) error {
 	if len(rows) > RollupBatch {

@@ -70,11 +70,11 @@ func (s *rollupRows) ReadRollups(ctx context.Context, q store.RollupQuery) (stor
 	} else {
 		from = timeOf(after.Minute)
 	}
-	var page store.RollupPage
+	page, known := q.Page(), texts{}
 	err := s.query(ctx, "read rollups", func(v *scanner) {
-		r := store.Rollup{Minute: v.time()}
+		r := page.Add(v.time())
 		v.id((*[16]byte)(&r.Incarnation))
-		page.Rows = append(page.Rows, *scanCounts(v, &r))
+		known.scanCounts(v, r)
 	}, readRollupsSQL[q.Bare], from, pgtype.UUID{Bytes: after.Incarnation, Valid: true}, encodeText(after.Pool), encodeText(after.Action), encodeText(after.Version),
 		int16(after.Status), encodeText(after.Code), boundOf(q.To, pgtype.Infinity), size+1)
 	if len(page.Rows) > size {
@@ -88,9 +88,20 @@ func timedAndBare(sql string) map[bool]string {
 	return map[bool]string{false: sql, true: strings.Replace(sql, " n, wait, run FROM", " n, NULL::bytea, NULL::bytea FROM", 1)}
 }
 
+// texts are those of a page, by their bytes: rows have the same few pools, actions, versions and codes.
+type texts map[string]string
+
+func (t texts) of(b []byte) string {
+	text, known := t[string(b)]
+	if !known {
+		text = decodeText(string(b))
+		t[string(b)] = text
+	}
+	return text
+}
+
 // scanCounts reads the columns from the pool on.
-func scanCounts(v *scanner, r *store.Rollup) *store.Rollup {
-	r.Pool, r.Action, r.Version, r.Status, r.Code = v.text(), v.text(), v.text(), messages.Status(v.integer()), v.text()
+func (t texts) scanCounts(v *scanner, r *store.Rollup) {
+	r.Pool, r.Action, r.Version, r.Status, r.Code = t.of(v.raw()), t.of(v.raw()), t.of(v.raw()), messages.Status(v.integer()), t.of(v.raw())
 	r.N, r.Wait, r.Run = v.integer(), v.bytes(), v.bytes()
-	return r
 }

@@ -58,9 +58,9 @@ func (s *rollupRows) ReadRollupHours(ctx context.Context, q store.RollupQuery) (
 	} else {
 		from, status = timeOf(after.Minute), int16(after.Status)
 	}
-	var page store.RollupPage
+	page, known := q.Page(), texts{}
 	err := s.query(ctx, "read rollups of hours", func(v *scanner) {
-		page.Rows = append(page.Rows, *scanCounts(v, &store.Rollup{Minute: v.time()}))
+		known.scanCounts(v, page.Add(v.time()))
 	}, readHoursSQL[q.Bare], from, encodeText(after.Pool), encodeText(after.Action), encodeText(after.Version), status, encodeText(after.Code),
 		boundOf(q.To, pgtype.Infinity), size+1)
 	if len(page.Rows) > size {

@@ -40,16 +40,16 @@ func (s *Store) ReadRollups(ctx context.Context, q store.RollupQuery) (store.Rol
 	}
 	var page store.RollupPage
 	err := s.read(ctx, "read rollups", func(c *conn) error {
-		page = store.RollupPage{}
+		page = q.Page()
 		return c.query(readRollups[q.Bare], func(row row) error {
 			if len(page.Rows) == size {
 				page.More = true
 				return nil
 			}
 			v := scanner{row: row}
-			r := store.Rollup{Minute: v.time()}
+			r := page.Add(v.time())
 			v.id((*[16]byte)(&r.Incarnation))
-			page.Rows = append(page.Rows, *scanCounts(&v, &r))
+			scanCounts(&v, r)
 			return v.err
 		}, micros(after.Minute), after.Incarnation[:], after.Pool, after.Action, after.Version, int64(after.Status), after.Code, endOf(q.To), int64(size)+1)
 	})
@@ -62,8 +62,7 @@ func timedAndBare(sql string) map[bool]string {
 }
 
 // scanCounts reads the columns from the pool on.
-func scanCounts(v *scanner, r *store.Rollup) *store.Rollup {
+func scanCounts(v *scanner, r *store.Rollup) {
 	r.Pool, r.Action, r.Version, r.Status, r.Code = v.interned(), v.interned(), v.interned(), messages.Status(v.integer()), v.interned()
 	r.N, r.Wait, r.Run = v.integer(), v.bytes(), v.bytes()
-	return r
 }

@@ -86,14 +86,14 @@ func (s *Store) ReadRollupHours(ctx context.Context, q store.RollupQuery) (store
 	}
 	var page store.RollupPage
 	err := s.read(ctx, "read rollups of hours", func(c *conn) error {
-		page = store.RollupPage{}
+		page = q.Page()
 		return c.query(readRollupHours[q.Bare], func(row row) error {
 			if len(page.Rows) == size {
 				page.More = true
 				return nil
 			}
 			v := scanner{row: row}
-			page.Rows = append(page.Rows, *scanCounts(&v, &store.Rollup{Minute: v.time()}))
+			scanCounts(&v, page.Add(v.time()))
 			return v.err
 		}, micros(after.Minute), after.Pool, after.Action, after.Version, status, after.Code, endOf(q.To), int64(size)+1)
 	})
