@@ -17,7 +17,7 @@ const (
 	facetsFewTime = 2 * time.Second       // of counting these
 	facetsTime    = 60 * time.Millisecond // of counting a list
 	listPage      = 500                   // executions of a page
-	facetsRows    = 100_000               // counts by minute that are read for one answer
+	facetsRows    = 50_000                // counts by minute, and by hour, that are read for one answer
 )
 
 // Facets counts how many executions of a filter have each value of some fields. A short list is counted whole. Of a longer one the
@@ -76,16 +76,22 @@ func walk(ctx context.Context, s lister, f store.Filter, most int, within time.D
 	}
 }
 
-// countMinutes counts what ended in the filter's time, taken to whole minutes, by the counts of the nodes. Whole: all of them were read.
+// countMinutes counts what ended in the filter's time, taken to whole minutes, by the counts of the nodes: by the hour where minutes are added
+// up. A time that begins before the minutes that are kept is taken to the whole hour. Whole: all of them were read.
 func (q *executions) countMinutes(ctx context.Context, f *store.Filter, fields []facets.Field) (counts *facets.Counts, whole bool, err error) {
-	counts, to := facets.New(facets.Minutes, fields), f.To
-	if to.IsZero() {
-		if to, err = q.cfg.Store.Now(ctx); err != nil {
-			return nil, false, err
-		}
-		to = to.Add(time.Minute)
+	now, err := q.cfg.Store.Now(ctx)
+	if err != nil {
+		return nil, false, err
 	}
-	_, cut, err := q.readRows(ctx, store.RollupQuery{From: f.From.Truncate(time.Minute), To: to, Bare: true}, facetsRows, func(r *rollup.Row) {
+	counts = facets.New(facets.Minutes, fields)
+	from, to := f.From.Truncate(time.Minute), f.To
+	if from.Before(keptFrom(now, q.cfg.Counted)) {
+		from = from.Truncate(time.Hour)
+	}
+	if to.IsZero() {
+		to = now.Add(time.Minute)
+	}
+	cut, err := q.readSpan(ctx, store.RollupQuery{From: from, To: to, Bare: true}, now, facetsRows, func(r *rollup.Row) {
 		if ofMinutes(f, &r.Key) {
 			counts.AddMinute(&r.Key, r.N)
 		}

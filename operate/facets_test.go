@@ -123,6 +123,21 @@ func TestALongListIsCountedByMinutes(t *testing.T) {
 	require.EqualValues(t, 7_000, counts.All)
 	require.Equal(t, []facets.Count{{Value: "core.echo@1", N: 7_000}}, values["version"])
 
+	old := now.Add(-9 * time.Hour).Truncate(time.Hour)
+	require.NoError(t, c.store.SaveRollups(t.Context(), []store.Rollup{
+		{Minute: old.Add(10 * time.Minute), Incarnation: messages.NewIncarnation(), Pool: "shell", Action: "core.echo", Version: "1", Status: messages.Completed, N: 20},
+		{Minute: old.Add(20 * time.Minute), Incarnation: messages.NewIncarnation(), Pool: "shell", Action: "core.echo", Version: "1", Status: messages.Completed, N: 50},
+	}))
+	c.fold(now)
+	a.cfg.Counted, a.cfg.Hours = 6*time.Hour, 90*24*time.Hour
+	_, err = c.store.Purge(t.Context(), store.Purge{MinutesBefore: now.Add(-6 * time.Hour).Truncate(time.Hour), Limit: 10_000})
+	require.NoError(t, err)
+	whole := f
+	whole.From = old.Add(30 * time.Minute)
+	counts, _, _ = ask(whole, facets.Status)
+	require.Equal(t, facets.Minutes, counts.Basis)
+	require.EqualValues(t, 7_000+1+20+50, counts.All, "what is kept by the hour is counted, its first hour whole")
+
 	counts, reached, err = a.countList(t.Context(), f, []facets.Field{facets.Status}, listPage, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, store.MoreUnsearched, reached.More)
