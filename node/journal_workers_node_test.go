@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 )
 
 // A worker whose process dies stands in the journal with its end, the cause, and that another took its place.
@@ -70,6 +71,38 @@ func TestTheJournalTellsOfStartsThatFail(t *testing.T) {
 			require.Contains(t, told[1].Reason, "error: ")
 			require.JSONEq(t, `1`, string(detailOf(t, told[1])["starts"]))
 			require.Regexp(t, `^init_complete: after \d+ starts that failed, the last with: .+`, told[0].Reason)
+		})
+	}
+}
+
+// A worker that becomes ready and crashes at once, again and again, stands in the journal with the first end and restart alone. Its own list has them all.
+func TestTheJournalTellsOfCrashesAtOnceOnce(t *testing.T) {
+	t.Parallel()
+	for name, on := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pack := oddPack(t, "")
+			k := lab(t, func(c *node.Config) { on(t, c); quickly(c) }, pack)
+			k.ready("odd.lab", 0, 0)
+			h := api.New(api.Config{Backend: k.Backend})
+			writeFiles(t, pack, files{"faint": ""})
+			require.NoError(t, syscall.Kill(k.worker("odd.lab", 0).Pid, syscall.SIGKILL))
+			k.until("it crashed again and again", func() bool { return k.worker("odd.lab", 0).Restarts >= 5 })
+			k.remove("faint")
+			k.ready("odd.lab", 0, 5)
+			crashes := func() (n int) {
+				for _, e := range answered[api.WorkerDetailView](t, h, "/api/v1/workers/test/odd.lab/0").History {
+					if e.Reason == lifecycle.ErrorAgain {
+						n++
+					}
+				}
+				return n
+			}
+			k.until("all are stored", func() bool { return crashes() >= 4 })
+			told := answered[api.JournalList](t, h, "/api/v1/journal?kind=worker&subject=test/odd.lab/0").Entries
+			require.Equal(t, []string{"restarted", "ended"}, []string{told[0].What, told[1].What})
+			require.Len(t, told, 2, "%v", told)
+			require.JSONEq(t, `1`, string(detailOf(t, told[1])["crashes"]))
 		})
 	}
 }

@@ -23,32 +23,33 @@ type WorkerDetail struct {
 	From       string              `json:"from"` // states
 	To         string              `json:"to"`
 	Generation messages.Generation `json:"generation"`
-	Seconds    float64             `json:"seconds"`          // in the state that it left
-	Starts     int                 `json:"starts,omitempty"` // of start_failed: that failed since the entry before, with this one
+	Seconds    float64             `json:"seconds"`           // in the state that it left
+	Starts     int                 `json:"starts,omitempty"`  // of start_failed: that failed since the entry before, with this one
+	Crashes    int                 `json:"crashes,omitempty"` // of ended: that soon followed a start since the entry before, with this one
 }
 
 // WorkerEntry is a transition as an entry of the journal, of the worker with that id; empty: no row is left that says it. N is the number of the row, and
 // told what is said of it. Its reason is that of the transition with the cause in words.
 func WorkerEntry(e *WorkerEvent, id messages.WorkerID, n int64, told string) messages.JournalEntry {
-	reason, starts := whyChanged(e)
+	reason, starts, crashes := whyChanged(e)
 	entry := messages.JournalEntry{
 		At: e.At, Incarnation: e.Key.Incarnation, Number: WorkerNumbers + n, Kind: messages.JournalWorker, What: told,
 		Subject: cmp.Or(string(id), fmt.Sprintf("%s/%s/%d", e.Key.Incarnation.Short(), e.Key.Pool, e.Key.Slot)), Reason: reason,
 	}
-	if detail, err := json.Marshal(WorkerDetail{e.From, e.To, e.Generation, e.Lasted.Seconds(), starts}); err == nil {
+	if detail, err := json.Marshal(WorkerDetail{e.From, e.To, e.Generation, e.Lasted.Seconds(), starts, crashes}); err == nil {
 		entry.Detail = detail
 	}
 	return entry
 }
 
-// whyChanged is why a worker changed, with the cause in words where there is one, and how many of its starts failed that are told at once.
-func whyChanged(e *WorkerEvent) (reason string, starts int) {
+// whyChanged is why a worker changed, with the cause in words where there is one, and how many of its starts failed, or ended in a crash, that are told at once.
+func whyChanged(e *WorkerEvent) (reason string, starts, crashes int) {
 	var known struct {
 		Error, Reason, Exit string
-		Starts              int
+		Starts, Crashes     int
 	}
 	if len(e.Metadata) == 0 || json.Unmarshal(e.Metadata, &known) != nil {
-		return e.Reason, 0
+		return e.Reason, 0, 0
 	}
 	reason = e.Reason
 	if cause := cmp.Or(known.Error, known.Reason, known.Exit); cause != "" {
@@ -57,5 +58,5 @@ func whyChanged(e *WorkerEvent) (reason string, starts int) {
 	if len(reason) > JournalTextMax {
 		reason = strings.ToValidUTF8(reason[:JournalTextMax], "")
 	}
-	return reason, known.Starts
+	return reason, known.Starts, known.Crashes
 }

@@ -69,6 +69,8 @@ while True:
         else:
             send("result", ident, data={"protocol": 1, "sdk": "odd", "version": "1", "pid": os.getpid(),
                                         "capabilities": {"ping_while_busy": True, "sessions": True, "health_check": True}})
+            if asked("faint"):
+                os._exit(7)
     elif command == "execute":
         threading.Thread(target=execute, args=(ident, args["parameters"]), daemon=True).start()
     elif command in ("ping", "health_check"):

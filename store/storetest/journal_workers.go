@@ -58,24 +58,28 @@ func testWorkerJournalStarts(t *testing.T, k *kit) {
 		return store.WorkerEvent{Key: key, Generation: gen, At: journalStart.Add(time.Duration(gen) * time.Minute), From: lifecycle.Initializing.String(),
 			To: lifecycle.Terminated.String(), Reason: reason.String(), Metadata: json.RawMessage(metadata)}
 	}
+	crash := func(reason, metadata string) store.WorkerEvent {
+		return store.WorkerEvent{Key: k.key(5), Generation: 1, At: journalStart, From: lifecycle.Ready.String(), To: lifecycle.Terminating.String(), Reason: reason, Metadata: json.RawMessage(metadata)}
+	}
 	unknown := k.key(7)
 	unknown.Incarnation = messages.NewIncarnation()
 	require.NoError(t, k.RecordTransitions(t.Context(), []store.WorkerEvent{
 		failed(k.key(7), 1, lifecycle.Timeout, `{"reason":"no answer","starts":1}`), failed(k.key(7), 11, lifecycle.Error, `{"reason":"no module x","starts":10}`),
-		failed(k.key(6), 1, lifecycle.Terminate, `{}`), failed(unknown, 2, lifecycle.Error, `{"starts":1}`),
-	}, make([]string, 4)))
+		failed(k.key(6), 1, lifecycle.Terminate, `{}`), crash(lifecycle.Error.String(), `{"crashes":4}`), crash(lifecycle.ErrorAgain, `{"reason":"not told"}`), failed(unknown, 2, lifecycle.Error, `{"starts":1}`),
+	}, make([]string, 6)))
 	say := func(q store.JournalQuery) (list []string) {
 		for _, e := range k.troubles(t, q) {
 			var d store.WorkerDetail
 			require.NoError(t, json.Unmarshal(e.Detail, &d))
-			list = append(list, fmt.Sprintf("%s %s %s %d", e.Subject, e.What, e.Reason, d.Starts))
+			list = append(list, fmt.Sprintf("%s %s %s %d", e.Subject, e.What, e.Reason, d.Starts+d.Crashes))
 		}
 		return list
 	}
 	seven := []string{"n/p/7 start_failed timeout: no answer 1", "n/p/7 start_failed error: no module x 10"}
 	require.Equal(t, seven, say(store.JournalQuery{Subjects: []string{"n/p/7"}}))
 	require.ElementsMatch(t, append(seven, unknown.Incarnation.Short()+"/p/7 start_failed error 1"), say(store.JournalQuery{Whats: []string{"start_failed"}}))
-	require.Equal(t, []string{"n/p/6 ended terminate 0"}, say(store.JournalQuery{Whats: []string{"ended"}, NotSubjects: []string{"n/p/7"}}))
+	require.Equal(t, []string{"n/p/5 ended error 4"}, say(store.JournalQuery{Subjects: []string{"n/p/5"}}), "a crash that is not told is none of them")
+	require.Equal(t, []string{"n/p/6 ended terminate 0"}, say(store.JournalQuery{Whats: []string{"ended"}, NotSubjects: []string{"n/p/7", "n/p/5"}}))
 }
 
 // troubles reads all pages.

@@ -54,7 +54,8 @@ func capabilities(m *member) json.RawMessage {
 }
 
 // transition notes a change. The first one of a worker that replaces a lost one, or is ready after starts that failed, says so: by that the
-// journal has it. Of starts that fail one after the other few are noted, each with how many it stands for.
+// journal has it. Of starts that fail one after the other few are noted, each with how many it stands for. Of crashes soon after a start all are
+// noted, and the journal tells few.
 func (h *history) transition(w *Workers, s *slot, m *member, e *lifecycle.Entry) {
 	event := store.WorkerEvent{
 		Key: w.key(s), Generation: m.gen, At: w.StoredTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
@@ -62,19 +63,27 @@ func (h *history) transition(w *Workers, s *slot, m *member, e *lifecycle.Entry)
 	}
 	meta := e.Meta
 	switch had := s.had(); {
-	case e.Reason == lifecycle.InitComplete && (!had.lostAt.IsZero() || had.starts.Any()):
+	case e.Reason == lifecycle.InitComplete && (!had.lostAt.IsZero() && !had.crashes.Quiet() || had.starts.Any()):
 		meta = &lifecycle.Metadata{Reason: had.starts.After(had.lastFailure)}
 	case e.StartFailed():
 		n, tell := s.has().starts.Failed(w.World.Now())
 		if !tell {
 			return
 		}
-		failed := lifecycle.Metadata{}
-		if meta != nil {
-			failed = *meta
-		}
+		failed := with(meta)
 		failed.Starts = n
 		meta = &failed
+	case e.CrashedAtOnce(m.first):
+		n, tell := s.has().crashes.Ended(w.World.Now(), true)
+		if !tell {
+			event.Reason = lifecycle.ErrorAgain
+			break
+		}
+		crashed := with(meta)
+		crashed.Crashes = n
+		meta = &crashed
+	case e.To == lifecycle.Terminating && s.rare != nil:
+		s.rare.crashes.Ended(w.World.Now(), false)
 	}
 	if meta != nil {
 		if raw, err := json.Marshal(meta); err == nil {
@@ -86,6 +95,14 @@ func (h *history) transition(w *Workers, s *slot, m *member, e *lifecycle.Entry)
 	if over := len(h.events) - historyMax; over > 0 {
 		h.events, h.healths = h.events[over:], h.healths[over:]
 	}
+}
+
+// with is a copy of what is known of a transition, to be added to.
+func with(meta *lifecycle.Metadata) lifecycle.Metadata {
+	if meta == nil {
+		return lifecycle.Metadata{}
+	}
+	return *meta
 }
 
 // flush writes what has gathered, beside the pool, unless a batch is under way.

@@ -29,6 +29,7 @@ type member struct {
 	osPid   int
 	since   time.Time
 	ready   bool
+	first   bool   // it has become ready, and has not changed since then
 	told    bool   // its end has been told
 	spent   bool   // it takes no more work, having run as much as the pool's recycling allows
 	version string // the pool's fingerprint at its start
@@ -68,7 +69,8 @@ type rare struct {
 	lastFailure string
 	lastTrace   string           // where its code failed, of the start that failed last
 	starts      lifecycle.Starts // that failed since it was ready
-	unbindings  int              // how often sessions were begun to be unbound
+	crashes     lifecycle.Crashes
+	unbindings  int // how often sessions were begun to be unbound
 }
 
 // had is what the slot has of what is rare, to be read.
@@ -249,6 +251,7 @@ func (w *Workers) WorkerChanged(c *actors.WorkerChanged) {
 	if c.Entry != nil {
 		m.since = time.UnixMilli(c.Entry.AtMillis)
 		w.history.transition(w, s, m, c.Entry)
+		m.first = c.Entry.Reason == lifecycle.InitComplete
 		if c.Entry.Reason == lifecycle.InitComplete {
 			w.becameReady(s, m)
 		}
