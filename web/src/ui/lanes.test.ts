@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Timeline } from '../api/types'
-import { draw, thin, timeAt, xAt } from './lanes'
+import { draw, offset, thin, timeAt, xAt } from './lanes'
 
 const at = (s: number) => new Date(Date.parse('2026-11-25T17:00:00Z') + s * 1000).toISOString()
 const empty: Timeline = {
@@ -114,4 +114,8 @@ describe('what else is drawn', () => {
     const wait = Array.from({ length: 2000 }, (_, i) => ({ from: at(i / 20), to: at((i + 1) / 20), cause: 'workers_busy', evidence: String(i) }))
     expect(draw({ ...empty, wait }, 0, 1000).lanes[0]!.items).toHaveLength(1)
   })
+})
+
+describe('marks that are close to each other, far from the beginning', () => {
+  it.each<[number, number, string]>([[5, 5, '5.0 ms'], [840, 20, '840 ms'], [1805, 5, '1.805 s'], [1810, 10, '1.81 s'], [12_500, 500, '12.5 s'], [60_002, 2, '1 min 0.002 s'], [62_000, 1000, '1 min 2 s']])('at %d, %d apart', (at, step, want) => expect(offset(at, step)).toBe(want))
 })

@@ -185,6 +185,13 @@ function clockTicks(from: number, to: number, width: number, clock: ((at: number
   return found
 }
 
+/** How far a mark is from the beginning, with as many digits as tell it from the next one. */
+export function offset(at: number, step: number): string {
+  if (step >= 1000 || at < 1000) return duration(at)
+  const whole = Math.floor(at / 60_000), rest = ((at - whole * 60_000) / 1000).toFixed(step >= 100 ? 1 : step >= 10 ? 2 : 3)
+  return whole ? `${whole} min ${rest} s` : `${rest} s`
+}
+
 /** Marks along the parts that are not folded, counted from the beginning. */
 function ticks(pieces: Piece[], from: number): Tick[] {
   const found: Tick[] = []
@@ -195,7 +202,7 @@ function ticks(pieces: Piece[], from: number): Tick[] {
     for (let at = Math.ceil((p.a - from) / step) * step; from + at <= p.b; at += step) {
       const x = p.x + ((from + at - p.a) / (p.b - p.a)) * p.w
       if (x - (found.at(-1)?.x ?? -tickWidth) < tickWidth / 2) continue // parts with other scales meet here
-      found.push({ x, text: at === 0 ? '0' : `+${duration(at)}` })
+      found.push({ x, text: at === 0 ? '0' : `+${offset(at, step)}` })
     }
   }
   return found
