@@ -124,7 +124,11 @@ func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by str
 	if err != nil {
 		return e, err
 	}
-	switch r := results[0]; r.Verdict {
+	r := results[0]
+	if r.Execution != nil { // it may have ended by the time that it is read again
+		q.calls.hintCancel(r.Execution, by)
+	}
+	switch r.Verdict {
 	case store.Blocked:
 		return e, fmt.Errorf("%w: cancel again: %w", store.ErrUnavailable, r.Err)
 	case store.Refused:
@@ -132,10 +136,7 @@ func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by str
 	case store.Applied:
 		q.cfg.did(ctx, "cancel", id.String(), by)
 	}
-	if e, err = q.Get(ctx, id); err == nil {
-		q.calls.hintCancel(&e, by)
-	}
-	return e, err
+	return q.Get(ctx, id)
 }
 
 // CancelMany cancels executions of one pool, and returns what became of each. It leaves no entries in the journal.
