@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JournalEntry } from '../api/types'
-import { pageOf, text, whatCheck } from './journal'
+import { pageOf, subjectOf, text, whatCheck } from './journal'
 
 const entry = (more: Partial<JournalEntry>): JournalEntry => ({ at: '', incarnation: 'i', number: 1, kind: 'pool', subject: 'go', what: 'condition', ...more })
 
@@ -37,4 +37,11 @@ describe('what an entry is about', () => {
 it('takes words of what happened', () => {
   expect(whatCheck('bulk_retry')).toBeUndefined()
   expect(whatCheck('Dead!')).toBe('want a word of the journal, as dead or reload')
+})
+
+it('has a node by its name, where that is known', () => {
+  const nodes = [{ incarnation: '01a21a9e-1c27-7375-9711-8a90fa6b4e71', name: 'c' }]
+  expect(subjectOf({ kind: 'node', subject: nodes[0]!.incarnation }, nodes)).toBe('c')
+  expect(subjectOf({ kind: 'node', subject: nodes[0]!.incarnation }, [])).toBe('01a21a9e…6b4e71')
+  expect(subjectOf({ kind: 'pool', subject: 'c' }, nodes)).toBe('c')
 })

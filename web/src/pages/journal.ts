@@ -1,6 +1,7 @@
 // An entry of the journal in a few words, and what it is about.
 import type { JournalEntry } from '../api/types'
 import { to } from '../state/route'
+import { short, visible } from '../ui/text'
 
 /** The page of what an entry is about; undefined: it has none. */
 export function pageOf(e: JournalEntry): string | undefined {
@@ -26,3 +27,7 @@ export function text(e: JournalEntry): string {
   if (e.caller) parts.push(`by ${e.caller}`)
   return parts.filter(Boolean).join(' · ')
 }
+
+/** What an entry is of, in words: a node by its name, where that is known. */
+export const subjectOf = (e: Pick<JournalEntry, 'kind' | 'subject'>, nodes: readonly { incarnation: string; name: string }[]): string =>
+  e.kind === 'node' ? nodes.find((n) => n.incarnation === e.subject)?.name ?? short(e.subject) : visible(e.subject)

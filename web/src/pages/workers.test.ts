@@ -41,12 +41,13 @@ describe('what grades a worker', () => {
 })
 
 describe('the snapshot of a session', () => {
-  const s = { epoch: 4, runs: 15, snapshot_epoch: 4, snapshot_runs: 15 }
+  const s = { worker: { incarnation: 'i', pool: 'py', slot: 1 }, epoch: 4, runs: 15, snapshot_epoch: 4, snapshot_runs: 15 }
   for (const [name, more, want] of [
     ['is whole', {}, 'of epoch 4, with all of its runs'],
     ['is behind', { snapshot_runs: 12 }, 'of epoch 4, without the last 3 of 15 runs'],
     ['is of another epoch', { snapshot_epoch: 3, snapshot_runs: 12 }, 'of epoch 3, before the present epoch 4, without the last 3 of 15 runs'],
     ['is missing', { snapshot_epoch: undefined }, 'none: its state is only on its worker'],
+    ['is missing, and so is the worker', { snapshot_epoch: undefined, worker: undefined }, 'none: it is bound to no worker, so what one had of its state is gone'],
     ['is not needed', { snapshot_epoch: undefined, runs: 0 }, 'none'],
   ] as const) it(name, () => expect(snapshotOf({ ...s, ...more })).toBe(want))
 })

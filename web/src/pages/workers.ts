@@ -72,8 +72,8 @@ export function reportRows(report: Record<string, unknown> | undefined): { name:
 }
 
 /** What of a session's state is stored, and what a loss of its worker would cost. */
-export function snapshotOf(s: Pick<Session, 'epoch' | 'runs' | 'snapshot_epoch' | 'snapshot_runs'>): string {
-  if (!s.snapshot_epoch) return s.runs ? 'none: its state is only on its worker' : 'none'
+export function snapshotOf(s: Pick<Session, 'epoch' | 'runs' | 'worker' | 'snapshot_epoch' | 'snapshot_runs'>): string {
+  if (!s.snapshot_epoch) return !s.runs ? 'none' : s.worker ? 'none: its state is only on its worker' : 'none: it is bound to no worker, so what one had of its state is gone'
   const missing = s.runs - (s.snapshot_runs ?? 0)
   const of = `of epoch ${s.snapshot_epoch}${s.snapshot_epoch === s.epoch ? '' : `, before the present epoch ${s.epoch}`}`
   return missing > 0 ? `${of}, without the last ${missing.toLocaleString('en')} of ${s.runs.toLocaleString('en')} runs` : `${of}, with all of its runs`
