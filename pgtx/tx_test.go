@@ -226,7 +226,8 @@ func TestSubmitInATransaction(t *testing.T) {
 		require.Equal(t, "idempotency_conflict", code(t, err), name)
 		require.NoError(t, tx.Commit(ctx))
 	}
-	require.Equal(t, 6, h.count(t, "SELECT count(*) FROM submission WHERE state = 'accepted' AND created_by = 'shop'"))
+	accepted := "SELECT count(*) FROM submission WHERE state = 'accepted' AND created_by = 'shop'"
+	require.Eventually(t, func() bool { return h.count(t, accepted) == 6 }, 20*time.Second, 10*time.Millisecond, "an execution can end before its row says so")
 
 	id, err := signUp(ctx, h.db, h.node, "Ada")
 	require.NoError(t, err)
