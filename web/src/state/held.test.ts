@@ -80,9 +80,12 @@ test('more rows than a list holds are left out at its end, and no more are read'
   expect(fewer.full, 'what was left out is not read again').toBe(true)
 })
 
-/** A list that changes while it is read, and a reader of it: rows neither vanish nor repeat. */
-test('a list and its reader', () => {
-  for (let seed = 1; seed <= 200; seed++) {
+/**
+ * A list that changes while it is read, and a reader of it: rows neither vanish nor repeat. A test for each ten seeds: the limit on a
+ * test's time is for one that hangs, and all of them as one came near it on a busy machine.
+ */
+test.each(Array.from({ length: 20 }, (_, i) => 10 * i + 1))('a list and its reader, ten seeds from %i', (first) => {
+  for (let seed = first; seed < first + 10; seed++) {
     let state = seed
     const below = (n: number) => { state = (state * 48271) % 2147483647; return state % n }
     let list = Array.from({ length: 30 }, (_, i) => 30 - i), newest = 30
