@@ -147,6 +147,9 @@ func TestANodeIsDrainedUnderOpenPages(t *testing.T) {
 	other.looks("nodes-reach")
 	ask[map[string]any](t, nodes[0], http.MethodPost, "/api/v1/nodes/n1/cordon", nil)
 	run := submit(t, nodes[1], "core.sleep", map[string]any{"seconds": 3}, nil)
+	other.until("it runs", func() bool {
+		return ask[execution](t, nodes[0], http.MethodGet, "/api/v1/executions/"+run.ID, nil).Status == "running"
+	})
 	other.do(chromedp.Click(`//tr[contains(., "n2")]//button[contains(., "Drain")]`, chromedp.BySearch))
 	other.shows("dialog[open]", "Drain the node n2?")
 	own.cutOff()

@@ -45,6 +45,7 @@ type told struct {
 	lists      live.Lists
 	answer     map[string]any
 	entries    []live.Entry
+	entered    int // of the journal
 	n          int64
 }
 
@@ -196,7 +197,8 @@ func (t *told) change(tick int) {
 		for name, value := range list[0].(map[string]any) {
 			e[name] = value
 		}
-		e["number"], e["at"], e["subject"] = 1_000_000+tick, time.Now().UTC(), fmt.Sprintf("pool-%d", tick)
+		t.entered++ // a tick can be written again
+		e["number"], e["at"], e["subject"] = 1_000_000+t.entered, time.Now().UTC(), fmt.Sprintf("pool-%d", tick)
 		t.answer["entries"] = append([]any{e}, list[:len(list)-1]...)
 	}
 }

@@ -55,6 +55,7 @@ func TestThePageShowsPayloadsAsTheNodeSays(t *testing.T) {
 func (p *page) opensOutput() {
 	p.t.Helper()
 	p.until("output", func() bool { return p.count("details.written") == 1 })
+	p.rests(`//details[contains(@class, "written")]/summary`) // what comes in above moves it
 	p.do(chromedp.Click("details.written > summary"))
 }
 
