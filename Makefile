@@ -41,7 +41,7 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 PACKAGES ?= 3
 PARALLEL ?= 6
 PACKAGES_REAL ?= 2
-PARALLEL_REAL ?= 3
+PARALLEL_REAL ?= 2
 LONGEST := ./node ./store/sqlite ./store/postgres ./broker/rabbitmq ./actors ./api ./process/... ./supervisor
 LONGEST_REAL := ./test/chaos ./test/browser ./test/e2e
 
