@@ -5,7 +5,8 @@ import "time"
 // CrashSoon is how soon after a worker has become ready its end by itself, before it ran anything, is a crash at once.
 const CrashSoon = time.Minute
 
-// ErrorAgain is what is stored as the reason of a crash at once that the journal does not tell. It stays an Error to all that reads the transition.
+// ErrorAgain is stored in the place of Error as the reason of a crash at once that the journal does not tell. Only texts are made of stored
+// reasons: it is none of the state machine's.
 const ErrorAgain = "error_again"
 
 // Crashes bounds what the journal tells of a worker that becomes ready and crashes at once, again and again: the first end and restart at once,
