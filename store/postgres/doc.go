@@ -26,8 +26,8 @@
 // suite compares the lean statements with store.Decide.
 //
 // A call that fails with store.ErrUnavailable may or may not have been made, and may be repeated. Every call ends, even
-// if its caller sets no timeout and the server or the network is silent: calls in groups after callTimeout, others
-// after readTimeout.
+// if its caller sets no timeout and the server or the network is silent: calls in groups after callTimeout for each 16
+// MiB of a group, others after readTimeout.
 //
 // Locks are taken in one order: lanes by name, sessions by name, executions by id; nodes, then routers by pool. Only
 // groups of the straight path lock rows statement by statement and can deadlock. A transaction that the server then

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// callTimeout bounds one group's transaction with all its repetitions.
+// callTimeout bounds one group's transaction with all its repetitions, for each transactionBytes of it.
 const callTimeout = 20 * time.Second
 
 // call is the part that all grouped calls have.
@@ -142,17 +142,17 @@ func (g *grouper[C]) collect(first C) []C {
 // runGroup makes the calls whose callers still wait. The transaction has its own deadline: a caller that gives up does not
 // end the work of others.
 func (g *grouper[C]) runGroup(group []C) {
-	live := group[:0:0]
+	live, parts := group[:0:0], 1
 	for _, c := range group {
 		if err := c.context().Err(); err != nil {
 			c.fail(err)
 			close(c.finished())
 			continue
 		}
-		live = append(live, c)
+		live, parts = append(live, c), parts+g.bytes(c)/transactionBytes // one call alone may be larger
 	}
 	if len(live) > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(parts)*callTimeout)
 		g.commit(ctx, live)
 		cancel()
 	}

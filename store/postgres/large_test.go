@@ -14,14 +14,14 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// One call may have more bytes than a message, a statement or a transaction can hold. This test has 33 results of 8
-// MiB, on a server that takes 0.2 s for each.
+// One call may have more bytes than a message, a statement or a transaction can hold. This test has 17 results of 8
+// MiB, on a server that takes 0.4 s for each, and so longer for all than a statement may take.
 func TestOneCallOfManyLargeResults(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
 	s := d.open(t, postgres.Config{})
 	slow(t, d, s)
-	oneCallOfLargeResults(t, s, 33, repeatedText(messages.ResultMax))
+	oneCallOfLargeResults(t, s, 17, repeatedText(messages.ResultMax))
 }
 
 // TestWholeCallOfManyLargeResults is the same with 129 results that cannot be compressed, more than a gigabyte: make
@@ -68,7 +68,7 @@ func slow(t *testing.T, d *bench, s *postgres.Store) {
 	t.Helper()
 	c := d.connect(t, s.Schema())
 	defer c.Close(t.Context())
-	_, err := c.Exec(t.Context(), `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.2); RETURN NEW; END $$;
+	_, err := c.Exec(t.Context(), `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.4); RETURN NEW; END $$;
  CREATE TRIGGER slow BEFORE INSERT ON outcome FOR EACH ROW EXECUTE FUNCTION slow()`, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
 }
