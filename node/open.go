@@ -149,9 +149,19 @@ func (a *adapters) closeStore() error {
 	return a.store.Close()
 }
 
+// How long a stop writes what was recorded: while the store answers, and while it is away.
+const (
+	lastRecords     = 5 * time.Second // on a busy machine two have lost them
+	lastRecordsAway = time.Second / 2
+)
+
 // finishRecording writes what is left of the journal and of the counts, and takes little of the time that a stop has.
 func (a *adapters) finishRecording() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second/2)
+	limit := lastRecords
+	if !a.servers.store.read().up {
+		limit = lastRecordsAway
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if err := a.journal.finish(ctx); err != nil {
 		a.logger.Warn("the end of the journal is not written", "error", err)
