@@ -34,13 +34,14 @@ PLAIN := /rules/|/test/(arch|record)$$$$
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false \
 	-gcflags=google.golang.org/grpc/grpclog/...=-race=false
 
-# Most tests wait: for a process, a server, or a bound that is part of what they test. So several packages run at a time, and in each more
-# tests than the machine has cores; fewer where a node is a process of its own with a load of executions. The longest packages come
-# first, so that the others run beside them and none is left for the end. How many tests use the shared Postgres at a time, the
-# packages bound themselves: a server takes 100 connections, a node up to ten.
-PACKAGES ?= 3
-PARALLEL ?= 6
-PACKAGES_REAL ?= 2
+# Most tests wait: for a process, a server, or a bound that is part of what they test. So two packages run at a time, and two tests in
+# each; one package where nodes are processes of their own with a load of executions, or a browser looks. More than these keep two
+# cores of a slow machine so busy that nodes miss their bounds, and save little time there; a machine with more cores may take more.
+# The longest packages come first, so that the others run beside them and none is left for the end. How many tests use the shared
+# Postgres at a time, the packages bound themselves: a server takes 100 connections, a node up to ten.
+PACKAGES ?= 2
+PARALLEL ?= 2
+PACKAGES_REAL ?= 1
 PARALLEL_REAL ?= 2
 LONGEST := ./node ./store/sqlite ./store/postgres ./broker/rabbitmq ./actors ./api ./process/... ./supervisor
 LONGEST_REAL := ./test/chaos ./test/browser ./test/e2e
@@ -83,7 +84,7 @@ LONGEST_FAST := ./process/check ./store/sqlite ./supervisor ./process ./peers
 .PHONY: fast
 fast: need-go ## Run the tests of a minute: those that need no server and repeat no suite, without the race detector.
 	@tools/need python3 node
-	$(PYTHON) $(GO) test $(LEAN) -short -json -p 4 -parallel $(PARALLEL) \
+	$(PYTHON) $(GO) test $(LEAN) -short -json -p 4 -parallel 6 \
 		$(LONGEST_FAST) $$($(GO) list ./... | grep -vE '$(SLOW)') | $(SHOW_TIMES)
 
 .PHONY: test
@@ -108,7 +109,7 @@ test-race: need-test build
 # -count=1: what these tests build and start is no part of them for the cache of results.
 .PHONY: test-real
 test-real: need-test
-	$(PYTHON) $(OWN) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 40m \
+	$(PYTHON) $(OWN) $(GO) test $(LEAN) -count=1 -json -p $(PACKAGES_REAL) -parallel $(PARALLEL_REAL) -timeout 60m \
 		$(LONGEST_REAL) $$($(GO) list ./... | grep -E '$(REAL)|$(PLAIN)') | $(SHOW_TIMES)
 
 .PHONY: fuzz

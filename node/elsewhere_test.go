@@ -249,6 +249,8 @@ func (p *apart) submitsAndWaits() {
 func TestWhatIsNotToldIsRead(t *testing.T) {
 	t.Parallel()
 	p := setApart(t, &endReads{}, func(*node.Config) {})
+	p.runs.Unhurried()
+	p.waits.Unhurried()
 	p.meet()
 	t.Run("it is too long", func(t *testing.T) {
 		id := p.runs.submit("t.large", object{"a": 1})

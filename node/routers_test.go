@@ -206,7 +206,7 @@ func nodeOf(t *testing.T, e *messages.Execution) string {
 func oneRouterForThePoolOfThreeNodes(t *testing.T, join func(...string) *ring) {
 	t.Helper()
 	r := join("a", "b", "c")
-	const each = 200
+	const each = 60
 	var all sync.WaitGroup
 	ids := make([][]messages.ExecutionID, len(r.nodes))
 	for i, n := range r.nodes {

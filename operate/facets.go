@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 // Bounds of counting values.
 const (
 	facetsFew     = 2000                  // executions of a list that are counted before the counts by minute are read
-	facetsFewTime = 2 * time.Second       // of counting these
+	facetsFewTime = 2 * time.Second       // of counting these, unless Config.CountFor says otherwise
 	facetsTime    = 60 * time.Millisecond // of counting a list
 	listPage      = 500                   // executions of a page
 	facetsRows    = 50_000                // counts by minute, and by hour, that are read for one answer
@@ -27,7 +28,7 @@ func (q *executions) Facets(ctx context.Context, f store.Filter, fields []facets
 	minutely := byMinutes(&f, fields)
 	most, within := store.ListWalk, facetsTime
 	if minutely { // their number bounds the work, so that the answer does not depend on the machine's other load
-		most, within = facetsFew, facetsFewTime
+		most, within = facetsFew, cmp.Or(q.cfg.CountFor, facetsFewTime)
 	}
 	counts, reached, err := q.countList(ctx, f, fields, most, within)
 	if err != nil || !minutely || reached.More == store.MoreEnd {

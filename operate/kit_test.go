@@ -100,7 +100,7 @@ func (c *cluster) join(name, pool string, workers int) *node {
 			return []alerts.Reading{{Series: "troupe_store_up", Values: map[string]float64{"": 1}}, {Series: "troupe_workers_by_grade", Values: map[string]float64{pool: float64(workers)}}}
 		},
 		MarkPool: func(*view.Pool) {}, Retries: func(context.Context, *messages.Execution) view.Retry { return view.Retry{} },
-		SessionTimeout: time.Minute, ProbeTimeout: time.Second, BeatEvery: time.Second,
+		SessionTimeout: time.Minute, ProbeTimeout: time.Second, BeatEvery: time.Second, CountFor: time.Minute,
 		Grades: Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3},
 	}
 	require.NoError(c.t, c.store.Join(c.t.Context(), s.Row(), time.Hour))

@@ -55,6 +55,7 @@ type Config struct {
 	SessionTimeout time.Duration
 	ProbeTimeout   time.Duration
 	BeatEvery      time.Duration // between two beats of a node
+	CountFor       time.Duration // how long a short list is counted; 0: two seconds
 	Grades         Grades
 }
 

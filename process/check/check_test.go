@@ -297,13 +297,16 @@ func TestBrokenWorkersFailTheRuleTheyBreak(t *testing.T) {
 	for _, b := range brokenWorkers {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			begin := 30 * time.Second // a busy machine takes long to start an interpreter
-			if b.says == "no answer to hello" {
+			begin, patience := 30*time.Second, 30*time.Second // a busy machine takes long to start an interpreter, and to run one
+			switch {
+			case b.says == "no answer to hello":
 				begin = 4 * time.Second
+			case strings.HasPrefix(b.says, "no answer"), strings.HasPrefix(b.says, "did not"): // this much silence is waited out
+				patience = 3 * time.Second
 			}
 			opts := check.Options{
 				Action: "check.broken", BusyParameters: json.RawMessage(`{"busy":true}`),
-				InitTimeout: begin, Patience: 2 * time.Second, Rules: []string{"execute", b.rule},
+				InitTimeout: begin, Patience: patience, Rules: []string{"execute", b.rule},
 			}
 			script := strings.Replace(base, "#CHANGE", b.change, 1)
 			var table bytes.Buffer

@@ -189,7 +189,7 @@ func TestConnectionsTerminated(t *testing.T) {
 	d := newBench(t)
 	s := d.open(t, postgres.Config{EventsAll: true})
 	key := joined(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // only what hangs takes as long
 	defer cancel()
 	// again repeats a call with an unknown outcome. Each success is the signal for the next kill, so callers make progress
 	// between two kills on a machine of any speed.
@@ -205,7 +205,7 @@ func TestConnectionsTerminated(t *testing.T) {
 				return
 			}
 			if ctx.Err() != nil {
-				t.Errorf("no success within a minute: %v", err)
+				t.Errorf("no success: %v", err)
 				return
 			}
 			if !errors.Is(err, store.ErrUnavailable) {
@@ -246,7 +246,7 @@ func TestConnectionsTerminated(t *testing.T) {
 	ids := make(chan messages.ExecutionID, 1000)
 	for range 4 {
 		work.Go(func() {
-			for range 10 {
+			for range 5 {
 				e := noop(1)
 				again(func() error { _, err := s.Submit(ctx, e); return err })
 				again(func() error { _, err := s.Beat(ctx, key.Incarnation, time.Hour); return err })

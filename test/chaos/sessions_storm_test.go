@@ -98,17 +98,21 @@ func (s storm) counting(random *rand.Rand) []*work {
 	return plan
 }
 
-// killHolder kills the node that holds the most sessions whose state is in no snapshot, and restarts it. With few sessions another
-// node may hold none.
+// killHolder kills the node that holds the most sessions whose state is in no snapshot, and restarts it. It waits until one holds some: the
+// first fault may come before the first call has ended.
 func killHolder(f *full, random *rand.Rand) {
-	var list api.SessionList
-	f.nodes[0].get("/api/v1/sessions?bound=1&limit=1000", &list)
 	held := map[messages.Incarnation]int{}
-	for i := range list.Sessions {
-		if one := &list.Sessions[i]; one.SnapshotRuns < one.Runs {
-			held[one.Worker.Incarnation]++
+	tryToAwait(func() bool {
+		var list api.SessionList
+		f.nodes[0].get("/api/v1/sessions?bound=1&limit=1000", &list)
+		clear(held)
+		for i := range list.Sessions {
+			if one := &list.Sessions[i]; one.SnapshotRuns < one.Runs {
+				held[one.Worker.Incarnation]++
+			}
 		}
-	}
+		return len(held) > 0
+	})
 	n := slices.MaxFunc(f.nodes, func(a, b *node) int {
 		return cmp.Compare(held[f.nodes[0].incarnation(a.name).Incarnation], held[f.nodes[0].incarnation(b.name).Incarnation])
 	})

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait of these tests. On an idle machine everything is much faster.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // options say how to start a node.
 type options struct {
