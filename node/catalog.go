@@ -25,7 +25,7 @@ type catalog struct {
 
 func newCatalog(b *base) *catalog {
 	return &catalog{
-		base: b, handlers: handlersOf(&b.cfg), secrets: secrets{forget: b.cfg.ForgetEnv, data: b.cfg.Data}, kits: kits{data: b.cfg.Data},
+		base: b, handlers: handlersOf(&b.cfg), secrets: secrets{env: b.cfg.variables, data: b.cfg.Data}, kits: kits{data: b.cfg.Data},
 	}
 }
 

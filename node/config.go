@@ -64,6 +64,7 @@ type Config struct {
 	EnvPass      []string
 	// ForgetEnv, where set, takes variables out of this process's environment as /proc shows it, once their values are read.
 	ForgetEnv func(names []string) error
+	variables *variables // those that this process's incarnations have taken out of it
 	// EventsAll stores an event for every change of an execution.
 	EventsAll bool
 
@@ -162,6 +163,9 @@ func (c Config) withDefaults() Config {
 	c.Logger = withUnits(c.Logger)
 	if c.StoreURL != "" {
 		c.Peers = c.Peers.OrLoopback()
+	}
+	if c.variables == nil {
+		c.variables = &variables{forget: c.ForgetEnv}
 	}
 	c.fill(Defaults())
 	c.Webhooks = c.Webhooks.withDefaults()

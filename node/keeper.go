@@ -43,7 +43,7 @@ const (
 
 // NewKeeper checks the configuration and returns a keeper that has started nothing.
 func NewKeeper(cfg Config) (*Keeper, error) {
-	cfg.Logger = withUnits(cfg.Logger)
+	cfg.Logger, cfg.variables = withUnits(cfg.Logger), &variables{forget: cfg.ForgetEnv}
 	k := &Keeper{cfg: cfg, fenced: make(chan fencing, 1)}
 	n, err := k.next("")
 	if err != nil {

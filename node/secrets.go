@@ -22,12 +22,20 @@ import (
 // secrets holds what the node knows of its pools' secrets: the values of its own environment that packs name, and of each pool
 // what takes its values out of texts. Values are never logged, stored or answered.
 type secrets struct {
-	forget func([]string) error // takes variables out of what /proc shows of the node; nil: nothing does
-	data   string               // the node's data folder, which names the folder of the files
+	env  *variables
+	data string // the node's data folder, which names the folder of the files
 
 	mu    sync.Mutex
-	env   map[string]string // variables that packs name; the environment has them no more
 	pools map[string]*poolMasks
+}
+
+// variables are those that packs and webhooks name. The environment has them no more, so they are the process's: an incarnation after
+// one that was fenced has them from that one.
+type variables struct {
+	forget func([]string) error // takes variables out of what /proc shows of the node; nil: nothing does
+
+	mu     sync.Mutex
+	values map[string]string
 }
 
 // poolMasks are what a pool's parameters are masked with: the values that were read last for a worker of the pool, and those
@@ -58,8 +66,6 @@ func (p *poolMasks) find(values []string) *masked {
 
 // take moves the variables that the pools name out of the node's environment.
 func (s *secrets) take(pools []pack.Pool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var names []string
 	for i := range pools {
 		for _, source := range pools[i].Secrets {
@@ -68,32 +74,36 @@ func (s *secrets) take(pools []pack.Pool) error {
 			}
 		}
 	}
-	return s.moveVariables(names)
+	return s.env.take(names)
 }
 
-// takeVariables moves these variables out of the node's environment.
-func (s *secrets) takeVariables(names []string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.moveVariables(names)
-}
-
-func (s *secrets) moveVariables(names []string) error {
+// take moves variables out of the node's environment.
+func (v *variables) take(names []string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	var found []string
 	for _, name := range names {
 		if value, set := os.LookupEnv(name); set {
-			if s.env == nil {
-				s.env = map[string]string{}
+			if v.values == nil {
+				v.values = map[string]string{}
 			}
-			s.env[name] = value
+			v.values[name] = value
 			found = append(found, name)
 		}
 	}
-	if len(found) == 0 || s.forget == nil {
+	if len(found) == 0 || v.forget == nil {
 		return nil
 	}
 	slices.Sort(found)
-	return s.forget(slices.Compact(found))
+	return v.forget(slices.Compact(found))
+}
+
+// get is what a variable was when it was taken.
+func (v *variables) get(name string) (value string, set bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	value, set = v.values[name]
+	return value, set
 }
 
 // use returns the secrets of a program that is about to start. Their values are masked in what is shown until it is gone, and
@@ -189,9 +199,7 @@ func (s *secrets) read(p *pack.Pool) (all []given, values []string, err error) {
 // value is what a source has now. An error names the source and does not show the value.
 func (s *secrets) value(source pack.Secret) (string, error) {
 	if source.Env != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		value, set := s.env[source.Env]
+		value, set := s.env.get(source.Env)
 		if !set {
 			return "", fmt.Errorf("the node's environment has no %s: set it where the node is started", source.Env)
 		}

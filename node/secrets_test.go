@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/store"
 )
 
 // Secrets reach a pool's commands from a file and from the node's environment, leave that, and are seen nowhere: not in output,
@@ -54,6 +57,38 @@ func TestSecretsReachWorkersAndNobodyElse(t *testing.T) {
 	require.Contains(t, k.run("s.show", nil).Error.Message, "no such file")
 	require.NotContains(t, k.log.String(), kept)
 	require.NotContains(t, k.log.String(), "the-second")
+}
+
+// A node that is fenced comes back with the secrets of its environment, which has them no more: those of pools and of webhooks.
+func TestSecretsOutliveAnIncarnation(t *testing.T) {
+	t.Parallel()
+	const pool, hook = "TROUPE_TEST_OF_A_POOL", "TROUPE_TEST_OF_A_WEBHOOK"
+	require.NoError(t, os.Setenv(pool, "kept-in-the-environment"))                                    //nolint:usetesting // of this test alone, which runs beside others
+	require.NoError(t, os.Setenv(hook, "whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 24)))) //nolint:usetesting // as above
+	f := &fleet{}
+	keeper, log := keep(t, among(f, func(c *node.Config) {
+		c.Webhooks.Secrets = []string{"main=env:" + hook}
+		c.ForgetEnv = func(names []string) (err error) {
+			for _, name := range names {
+				err = errors.Join(err, os.Unsetenv(name))
+			}
+			return err
+		}
+	}), packOf(t, "s", "pools:\n  - {name: p, runtime: shell, workers: 1, secrets: {TOKEN: {env: "+pool+"}}}\n", files{
+		"actions/show.yaml": "name: show\nruntime: shell\npool: p\ncommand: [sh, -c, 'echo \"${#TOKEN}\"']\n",
+	}))
+	_, set := os.LookupEnv(hook)
+	require.False(t, set)
+	first := keeper.Node().Incarnation()
+	require.NoError(t, keeper.Node().Store().SetNode(t.Context(), first, store.NodeDead))
+	k := &kit{Node: keeper.Node(), Backend: keeper.Backend(), t: t, log: log}
+	k.until("a new incarnation is ready", func() bool {
+		return keeper.Node().Incarnation() != first && readyz(t, keeper.Addr()).Ready
+	})
+	k.Node, k.Backend = keeper.Node(), keeper.Backend()
+	e := k.run("s.show", nil)
+	require.Equal(t, messages.Completed, e.Status, "%v", e.Error)
+	require.Equal(t, "23", string(e.Result))
 }
 
 // Parameters are masked by the values that workers have: by those of a worker that still runs as long as it does, by those that

@@ -36,7 +36,7 @@ func newWebhooks(b *base, values *secrets) *webhooks {
 
 // prepare takes the secrets out of the node's environment, and checks each.
 func (w *webhooks) prepare(context.Context) error {
-	if err := w.values.takeVariables(w.cfg.Webhooks.SecretVariables()); err != nil {
+	if err := w.values.env.take(w.cfg.Webhooks.SecretVariables()); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.secrets)) {
