@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -49,11 +50,8 @@ func (s *sessions) boundTo(v *view.SessionDetail) messages.WorkerID {
 		return ""
 	}
 	for i := range v.Journal {
-		var d struct {
-			Epoch  int64             `json:"epoch"`
-			Worker messages.WorkerID `json:"worker"`
-		}
-		if e := &v.Journal[i]; e.What == "bound" && json.Unmarshal(e.Detail, &d) == nil && d.Epoch == v.Epoch && d.Worker != "" {
+		var d journal.SessionDetail
+		if e := &v.Journal[i]; e.What == journal.SessionBound && json.Unmarshal(e.Detail, &d) == nil && d.Epoch == v.Epoch && d.Worker != "" {
 			return d.Worker
 		}
 	}

@@ -2,12 +2,12 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -95,14 +95,14 @@ func (s *sessions) ended(ctx context.Context, b *store.Binding, by string) {
 	if s.cfg.Journal == nil {
 		return
 	}
-	e := messages.JournalEntry{Kind: messages.JournalSession, Subject: b.Pool + "/" + b.Session, What: "unbound", Reason: "end_session", Caller: by}
+	reason := "end_session"
 	if why := view.ReasonOf(ctx); why != "" {
-		e.Reason += ": " + why
+		reason += ": " + why
 	}
-	detail, err := json.Marshal(map[string]any{"epoch": b.Epoch, "incarnation": b.Worker.Incarnation, "slot": b.Worker.Slot})
-	if err == nil {
-		e.Detail = detail
-	}
+	e := journal.OfSession(b.Pool, b.Session, journal.SessionUnbound, reason, &journal.SessionDetail{
+		Epoch: b.Epoch, Incarnation: b.Worker.Incarnation, Slot: b.Worker.Slot,
+	})
+	e.Caller = by
 	s.cfg.Journal(e)
 }
 

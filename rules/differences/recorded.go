@@ -33,7 +33,7 @@ func (d *Differences) Entry(e *messages.JournalEntry) {
 			d.note(Pool, Routed, e.Subject, "", in, 1)
 		}
 	case messages.JournalSession:
-		if pool, _, ok := strings.Cut(e.Subject, "/"); ok && e.What == "unbound" {
+		if pool, _, ok := strings.Cut(e.Subject, "/"); ok && e.What == journal.SessionUnbound {
 			reason, _, _ := strings.Cut(e.Reason, ":") // behind it stands what somebody said
 			d.note(Session, reason, pool, "", in, 1)
 		}

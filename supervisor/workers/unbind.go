@@ -2,9 +2,9 @@ package workers
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 
-	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/part"
@@ -41,10 +41,8 @@ func (s *slot) endBindings(w *Workers, nth int) {
 			for i := range page {
 				bound[i] = store.Binding{Pool: page[i].Pool, Session: page[i].Session, Epoch: page[i].Epoch, Worker: key}
 			}
-			_, err := w.Config.Store.Unbind(ctx, bound)
-			if err == nil {
-				w.recordUnbound(bound)
-			}
+			ended, err := endBound(ctx, w.Config.Store, bound)
+			w.recordUnbound(ended)
 			return err
 		}
 		more, err := part.EachBound(ctx, w.Config.Store, query, unbind)
@@ -59,16 +57,40 @@ func (s *slot) endBindings(w *Workers, nth int) {
 	})
 }
 
+// fewBound is how many bindings are ended one by one, so that it is known which of them were.
+const fewBound = 16
+
+// endBound ends bindings in the store, and returns those that were there to end: the router ends them too, and whoever has ended one
+// records it. Of many that are ended at once, some of which were not there, it returns all.
+func endBound(ctx context.Context, rows unbinder, bound []store.Binding) (ended []store.Binding, err error) {
+	size := len(bound)
+	if size <= fewBound {
+		size = 1
+	}
+	for part := range slices.Chunk(bound, max(size, 1)) {
+		n, err := rows.Unbind(ctx, part)
+		if err != nil {
+			return ended, err
+		}
+		if n > 0 {
+			ended = append(ended, part...)
+		}
+	}
+	return ended, nil
+}
+
+// unbinder is the part of a store that ends bindings.
+type unbinder interface {
+	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
+}
+
 // recordUnbound records that bindings have ended with their process.
 func (w *Workers) recordUnbound(bound []store.Binding) {
 	for i := range bound {
 		b := &bound[i]
-		e := messages.JournalEntry{Kind: messages.JournalSession, Subject: b.Pool + "/" + b.Session, What: "unbound", Reason: "worker_gone"}
-		detail, err := json.Marshal(map[string]any{"epoch": b.Epoch, "incarnation": b.Worker.Incarnation, "slot": b.Worker.Slot})
-		if err == nil {
-			e.Detail = detail
-		}
-		w.Journal(e)
+		w.Journal(journal.OfSession(b.Pool, b.Session, journal.SessionUnbound, "worker_gone", &journal.SessionDetail{
+			Epoch: b.Epoch, Incarnation: b.Worker.Incarnation, Slot: b.Worker.Slot,
+		}))
 	}
 }
 

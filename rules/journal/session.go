@@ -1,0 +1,33 @@
+package journal
+
+import (
+	"encoding/json"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// What an entry about a session says in What.
+const (
+	SessionBound    = "bound"
+	SessionUnbound  = "unbound"
+	SessionRestored = "restored" // a run had its state back from a snapshot, which changes no binding
+)
+
+// SessionDetail is what an entry about a session says in Detail.
+type SessionDetail struct {
+	Epoch       int64                `json:"epoch"`
+	Incarnation messages.Incarnation `json:"incarnation"` // of the worker's node
+	Slot        messages.Slot        `json:"slot"`
+	Worker      messages.WorkerID    `json:"worker,omitempty"`
+	Lost        bool                 `json:"lost,omitempty"`     // the run was told that state was lost
+	Execution   messages.ExecutionID `json:"execution,omitzero"` // of SessionRestored: the run
+}
+
+// OfSession makes an entry about a pool's session.
+func OfSession(pool, session, what, reason string, d *SessionDetail) messages.JournalEntry {
+	e := messages.JournalEntry{Kind: messages.JournalSession, Subject: pool + "/" + session, What: what, Reason: reason}
+	if detail, err := json.Marshal(d); err == nil { // it always encodes
+		e.Detail = detail
+	}
+	return e
+}
