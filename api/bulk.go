@@ -347,14 +347,16 @@ func (s *server) stopOperation(c *call) error {
 
 // filterValues are the parameters of an operation's filter; nil: it is of another version.
 func filterValues(o *store.Operation) (values map[string][]string) {
-	var letters letterValues
-	switch {
-	case bulk.Kind(o.Kind).Letters() && json.Unmarshal(o.Filter, &letters) == nil:
-		return letters.Values
-	case json.Unmarshal(o.Filter, &values) == nil:
-		return values
+	var err error
+	if bulk.Kind(o.Kind).Letters() {
+		values, err = storedLetterValues(o.Filter)
+	} else {
+		err = json.Unmarshal(o.Filter, &values)
 	}
-	return nil
+	if err != nil {
+		return nil
+	}
+	return values
 }
 
 func viewOperation(o *store.Operation) OperationView {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -53,11 +54,21 @@ type letterValues struct {
 
 // BulkLetterFilter reads the stored filter of an operation on dead letters.
 func BulkLetterFilter(filter json.RawMessage) (store.DeadLetterFilter, error) {
-	var stored letterValues
-	if err := json.Unmarshal(filter, &stored); err != nil {
+	values, err := storedLetterValues(filter)
+	if err != nil {
 		return store.DeadLetterFilter{}, messages.Problemf(messages.CodeInvalidRequest, "filter: %s", err)
 	}
-	return letterFilterOf(stored.Values)
+	return letterFilterOf(values)
+}
+
+// storedLetterValues reads the parameters of a stored filter. One that has more, which a node of another version has stored, is an error:
+// without that part it would have more dead letters than were confirmed.
+func storedLetterValues(filter json.RawMessage) (map[string][]string, error) {
+	var stored letterValues
+	dec := json.NewDecoder(bytes.NewReader(filter))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&stored)
+	return stored.Values, err
 }
 
 // letterFilterOf reads the filter of an operation on dead letters.

@@ -345,3 +345,31 @@ func TestAnOperationOutlivesItsNode(t *testing.T) {
 	require.Equal(t, interruptedAll, first)
 	require.Equal(t, interruptedAll, again, "nothing is done twice")
 }
+
+// TestAnOperationThatIsNotFullyKnownChangesNothing: a node of a later version has stored a filter, or a kind, that this one does not know.
+// Without that part the operation would be another one than was confirmed.
+func TestAnOperationThatIsNotFullyKnownChangesNothing(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(breaks()), goPack(t, map[string]string{"fail": ""}))
+	id := k.broken(1)[0]
+	for _, op := range []store.Operation{
+		{Kind: "retry", Filter: json.RawMessage(`{"status":["failed"],"colour":["red"]}`)},
+		{Kind: "retry", Filter: json.RawMessage(`{"status":["failed"],"was":["painted"]}`)},
+		{Kind: "repaint", Filter: json.RawMessage(`{"status":["failed"]}`)},
+		{Kind: "repaint", IDs: items([]messages.ExecutionID{id})},
+		{Kind: "requeue", Filter: json.RawMessage(`{"dead_letters":{"reason":["expired"]},"colour":["red"]}`)},
+	} {
+		op.ID, op.SeqMax, op.Count, op.By = messages.NewOperationID(), 1000, 1, "ann"
+		_, err := k.Adapter().AddOperation(t.Context(), op, time.Minute)
+		require.NoError(t, err)
+		_, err = k.Adapter().StartOperation(t.Context(), op.ID, "because", bulk.RateDefault)
+		require.NoError(t, err)
+		ended := k.ends(op.ID)
+		require.Equal(t, store.OperationFailed, ended.State, "%s %s", op.Kind, op.Filter)
+		require.Regexp(t, "colour|painted|repaint", ended.Problem)
+		require.Zero(t, ended.Done)
+	}
+	e, err := k.Get(t.Context(), id)
+	require.NoError(t, err)
+	require.True(t, e.RetriedAs.IsZero())
+}

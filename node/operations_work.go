@@ -69,6 +69,12 @@ func (o *operations) step(ctx context.Context, op *store.Operation) error {
 	if first && op.Epoch == 1 {
 		o.note(op, "bulk_"+op.Kind, op.By, map[string]any{"count": op.Count, "rate": op.Rate})
 	}
+	if _, err := bulk.ParseKind(op.Kind); err != nil { // a node of another version has stored it
+		for _, item := range op.Pending {
+			fail(op, item, errors.New("whether it was changed is unknown"))
+		}
+		return o.refuse(ctx, op, "kind: "+err.Error())
+	}
 	if len(op.Pending) > 0 { // somebody has begun it
 		return o.act(ctx, op, true)
 	}
@@ -84,8 +90,7 @@ func (o *operations) step(ctx context.Context, op *store.Operation) error {
 	var problem *messages.Problem
 	switch {
 	case errors.As(err, &problem): // the filter cannot be read: a node of another version has stored it
-		op.Problem, op.Pending = clipText(problem.Message, store.OperationTextMax), nil
-		return o.finish(ctx, op, store.OperationFailed)
+		return o.refuse(ctx, op, problem.Message)
 	case err != nil:
 		return err
 	case len(op.Pending) == 0 && !more:
@@ -330,6 +335,13 @@ func fateOf(r *store.Result) fate {
 		return fate{err: r.Err}
 	}
 	return fate{why: bulk.Judge(bulk.Cancel, &messages.Execution{Status: r.Status})}
+}
+
+// refuse ends an operation that this node does not fully know, and changes nothing.
+func (o *operations) refuse(ctx context.Context, op *store.Operation, why string) error {
+	op.Problem, op.Pending = clipText(why, store.OperationTextMax), nil
+	o.logger.Warn("operation is not carried out, because this node does not know all of it", "operation", op.ID, "kind", op.Kind, "problem", op.Problem)
+	return o.finish(ctx, op, store.OperationFailed)
 }
 
 // finish ends an operation and records that.
