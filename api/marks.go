@@ -32,10 +32,20 @@ type MarkBody struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
+// MarkView is a mark as the journal has it within some seconds. Its number is given then.
+type MarkView struct {
+	At      time.Time            `json:"at"`
+	Kind    messages.JournalKind `json:"kind"`
+	Subject string               `json:"subject"`
+	What    string               `json:"what"`
+	Caller  string               `json:"caller,omitempty"`
+	Detail  json.RawMessage      `json:"detail,omitempty"`
+}
+
 func markRoutes() []*route {
 	return []*route{
 		{method: "POST", path: "/api/v1/marks", scope: ScopeSubmit, group: "nodes", status: http.StatusCreated, storeless: true, bodyMax: 16 << 10,
-			summary: "Mark a moment in the journal, such as a deployment.", body: MarkBody{}, result: messages.JournalEntry{}, handle: (*server).mark},
+			summary: "Mark a moment in the journal, such as a deployment.", body: MarkBody{}, result: MarkView{}, handle: (*server).mark},
 	}
 }
 
@@ -53,7 +63,7 @@ func (s *server) mark(c *call) error {
 		return messages.Problemf(messages.CodeTooManyRequests, "mark %q is not recorded: the node takes %d marks at once, and then one in %s; try again",
 			body.Name, journal.MarkBurst, journal.MarkEach)
 	}
-	return writeJSON(c.w, http.StatusCreated, &e)
+	return writeJSON(c.w, http.StatusCreated, &MarkView{At: e.At, Kind: e.Kind, Subject: e.Subject, What: e.What, Caller: e.Caller, Detail: e.Detail})
 }
 
 // markOf is the entry of a mark.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
-	"github.com/troupe-run/troupe/messages"
 )
 
 // mark is the verb that names a moment in the journal.
@@ -40,7 +39,7 @@ func (m mark) command() *cobra.Command {
 			}
 			body.Labels[key] = value
 		}
-		var made messages.JournalEntry
+		var made api.MarkView
 		if err := c.Post(ctx, "/api/v1/marks", body, &made); err != nil {
 			return err
 		}
