@@ -163,7 +163,7 @@ func names(params []param) []string {
 func bulkOf(body *BulkPreviewBody) (o store.Operation, err error) {
 	kind, err := bulk.ParseKind(body.Kind)
 	if err != nil {
-		return o, invalid("kind: %s", clip(err.Error()))
+		return o, invalid("kind must be %s, got %q", words(bulk.Kinds()), clip(body.Kind))
 	}
 	o.Kind = string(kind)
 	if len(body.IDs)+len(body.DeadLetters) > 0 {

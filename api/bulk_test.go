@@ -166,7 +166,7 @@ func TestBulkAttacks(t *testing.T) {
 		refused(t, ask(t, h, "POST", previewPath, empty), 422, messages.CodeEmptyFilter, "every execution")
 	}
 	for body, why := range map[string]string{
-		`{}`: "want one of", `{"kind":"delete","filter":{"status":["failed"]}}`: "delete",
+		`{}`: "kind must be retry, cancel, requeue or discard", `{"kind":"delete","filter":{"status":["failed"]}}`: "delete",
 		`{"kind":"retry","filter":{"stat":["failed"]}}`:                                                             `unknown parameter "stat"`,
 		`{"kind":"retry","filter":{"limit":["5"]}}`:                                                                 `unknown parameter "limit"`,
 		`{"kind":"retry","filter":{"cursor":["5"],"status":["failed"]}}`:                                            `unknown parameter "cursor"`,

@@ -101,7 +101,7 @@ func failuresFilter(q query, now time.Time) (f store.Filter, err error) {
 	}
 	for _, status := range f.Statuses {
 		if !slices.Contains(unsuccessful(), status) {
-			return f, invalid("status must be one of %v, got %s", unsuccessful(), status)
+			return f, invalid("status must be %s, got %q", statusWords(unsuccessful()), status)
 		}
 	}
 	return f, nil

@@ -41,7 +41,7 @@ func TestFailuresAreAnsweredInGroups(t *testing.T) {
 	// Another question: where the walk took long, the answer to the first one is given again.
 	require.NotNil(t, read[ErrorGroups](t, ask(t, h, "GET", path+"?limit=2", ""), 200).SearchedTo)
 	for query, why := range map[string]string{
-		"by=odd": "by must be one of", "limit=0": "limit", "limit=201": "200", "status=completed": "status must be one of", "from=x": "from must be a time",
+		"by=odd": "by must be message, code, action or worker", "limit=0": "limit", "limit=201": "200", "status=completed": "status must be failed, timed_out or abandoned", "from=x": "from must be a time",
 		"from=2030-01-01T00:00:00Z&to=2030-03-01T00:00:00Z": "31 days", "cursor=x": "cursor",
 	} {
 		refused(t, ask(t, h, "GET", path+"?"+query, ""), 400, messages.CodeInvalidRequest, why)

@@ -201,7 +201,7 @@ func TestListRefusesWhatItDoesNotKnow(t *testing.T) {
 	h := New(Config{Backend: newBackend(t)})
 	for target, text := range map[string]string{
 		"?statuss=failed":       `unknown query parameter "statuss"`,
-		"?status=gone":          `unknown status "gone"`,
+		"?status=gone":          `abandoned, got "gone"`,
 		"?limit=0":              "limit must be a whole number from 1 to 1000",
 		"?limit=x":              "limit must be",
 		"?limit=1&limit=2":      "given 2 times",

@@ -31,8 +31,8 @@ func journalRoutes() []*route {
 		{method: "GET", path: "/api/v1/journal", scope: ScopeRead, group: "nodes", params: []param{
 			{name: "from", kind: "string", help: "Only at this time or later, as 2030-01-31T08:00:00Z."},
 			{name: "to", kind: "string", help: "Only before this time."},
-			{name: "kind", kind: "string", many: true, help: "Only this kind: " + words(messages.JournalKinds()) + "; repeat it, or join several with commas."},
-			{name: "not.kind", kind: "string", many: true, help: "None of this kind; repeat it, or join several with commas."},
+			{name: "kinds", kind: "string", many: true, help: "Only these kinds: " + words(messages.JournalKinds()) + "; repeat it, or join several with commas."},
+			{name: notPrefix + "kinds", kind: "string", many: true, help: "None of these kinds; repeat it, or join several with commas."},
 			{name: "what", kind: "string", many: true, help: "Only where this happened, such as dead, away, reload, degraded or restarted; repeat it, or join several with commas."},
 			{name: "subject", kind: "string", many: true, help: "Only about this: an incarnation, a pool, a worker, a session as pool/name, store or broker, or what a command named; repeat it for one of several."},
 			{name: notPrefix + "subject", kind: "string", many: true, help: "Nothing about this; repeat it for several."},
@@ -99,11 +99,11 @@ func journalQuery(q query) (j store.JournalQuery, err error) {
 
 // kinds reads which kinds of entries a query wants; none: all. Those that it leaves out are the others, so that the store need not know.
 func (q query) kinds() ([]messages.JournalKind, error) {
-	only, err := q.kindsOf("kind")
+	only, err := q.kindsOf("kinds")
 	if err != nil {
 		return nil, err
 	}
-	not, err := q.kindsOf(notPrefix + "kind")
+	not, err := q.kindsOf(notPrefix + "kinds")
 	if err != nil || len(not) == 0 {
 		return only, err
 	}
@@ -112,7 +112,7 @@ func (q query) kinds() ([]messages.JournalKind, error) {
 	}
 	left := slices.DeleteFunc(slices.Clone(only), func(k messages.JournalKind) bool { return slices.Contains(not, k) })
 	if len(left) == 0 {
-		return nil, invalid("kind and not.kind leave nothing of %v", only)
+		return nil, invalid("kinds and not.kinds leave nothing")
 	}
 	return left, nil
 }
@@ -122,7 +122,7 @@ func (q query) kindsOf(name string) (kinds []messages.JournalKind, err error) {
 		for word := range strings.SplitSeq(text, ",") {
 			kind := messages.JournalKind(word)
 			if !slices.Contains(messages.JournalKinds(), kind) {
-				return nil, invalid("%s %q is not known; want one of %v", name, clip(word), messages.JournalKinds())
+				return nil, invalid("%s must be %s, got %q", name, words(messages.JournalKinds()), clip(word))
 			}
 			kinds = append(kinds, kind)
 		}

@@ -67,13 +67,15 @@ func TestJournal(t *testing.T) {
 	numbers, next = get("limit=3&cursor=" + next)
 	require.Equal(t, []int64{1}, numbers)
 	require.Empty(t, next)
-	numbers, _ = get("kind=operator,node&from=2026-01-02T03:06:00Z&to=" + url.QueryEscape("2026-01-02T04:09:05+01:00"))
+	numbers, _ = get("kinds=operator,node&from=2026-01-02T03:06:00Z&to=" + url.QueryEscape("2026-01-02T04:09:05+01:00"))
 	require.Equal(t, []int64{5, 3}, numbers)
-	numbers, _ = get("not.kind=operator,node")
+	again, _ := get("kinds=operator&kinds=node&from=2026-01-02T03:06:00Z&to=" + url.QueryEscape("2026-01-02T04:09:05+01:00"))
+	require.Equal(t, numbers, again, "repeated or joined with commas")
+	numbers, _ = get("not.kinds=operator,node")
 	require.Equal(t, []int64{7, 4, 1}, numbers)
-	numbers, _ = get("kind=operator,node&not.kind=node&limit=1")
+	numbers, _ = get("kinds=operator,node&not.kinds=node&limit=1")
 	require.Equal(t, []int64{5}, numbers)
-	numbers, _ = get("what=w,dead&kind=node")
+	numbers, _ = get("what=w,dead&kinds=node")
 	require.Equal(t, []int64{6, 3}, numbers)
 	numbers, _ = get("what=dead&what=away")
 	require.Empty(t, numbers)
@@ -90,7 +92,9 @@ func TestJournal(t *testing.T) {
 	page = read[JournalList](t, ask(t, h, "GET", "/api/v1/journal", ""), 200)
 	require.Equal(t, store.MoreEnd, page.More)
 	require.Nil(t, page.SearchedTo)
-	for _, query := range []string{"kind=actor", "not.kind=actor", "what=", "what=Dead", "what=a%20b", "what=" + strings.Repeat("a,", 50) + "a", "kind=node&not.kind=node", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
+	refused(t, ask(t, h, "GET", "/api/v1/journal?kind=node", ""), 400, messages.CodeInvalidRequest, `unknown query parameter "kind"`)
+	refused(t, ask(t, h, "GET", "/api/v1/journal?kinds=actor", ""), 400, messages.CodeInvalidRequest, `kinds must be node, pool, router, worker, session, server, operator, mark or gap, got "actor"`)
+	for _, query := range []string{"kinds=actor", "not.kinds=actor", "what=", "what=Dead", "what=a%20b", "what=" + strings.Repeat("a,", 50) + "a", "kinds=node&not.kinds=node", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
 		refused(t, ask(t, h, "GET", "/api/v1/journal?"+query, ""), 400, messages.CodeInvalidRequest, "")
 	}
 }

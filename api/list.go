@@ -127,7 +127,7 @@ func (q query) statuses(name string) (list []messages.Status, err error) {
 		for word := range strings.SplitSeq(text, ",") {
 			status, err := messages.ParseStatus(word)
 			if err != nil {
-				return nil, invalid("%s: %s; want one of %v", name, err, messages.Statuses())
+				return nil, invalid("%s must be %s, got %q", name, statusWords(messages.Statuses()), clip(word))
 			}
 			if list = append(list, status); len(list) > listedMax {
 				return nil, invalid("%s may have %d statuses", name, listedMax)
@@ -135,6 +135,15 @@ func (q query) statuses(name string) (list []messages.Status, err error) {
 		}
 	}
 	return list, nil
+}
+
+// statusWords are statuses in a sentence.
+func statusWords(statuses []messages.Status) string {
+	names := make([]string, len(statuses))
+	for i, s := range statuses {
+		names[i] = s.String()
+	}
+	return words(names)
 }
 
 // labels reads a parameter of labels, as name=value.

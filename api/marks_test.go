@@ -20,7 +20,7 @@ func TestAMarkIsAnEntryOfTheJournal(t *testing.T) {
 	made := read[MarkView](t, answer, 201)
 	require.Equal(t, at, made.At)
 	require.Equal(t, "boss", made.Caller)
-	list := read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?kind=mark", "", auth...), 200)
+	list := read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?kinds=mark", "", auth...), 200)
 	require.Len(t, list.Entries, 1)
 	require.Equal(t, "deploy 1.4.2", list.Entries[0].Subject)
 	require.JSONEq(t, `{"labels":{"by":"ci"}}`, string(list.Entries[0].Detail))
@@ -41,7 +41,7 @@ func TestAMarkThatIsNotRecordedIsRefused(t *testing.T) {
 	b.marksFull = true
 	h := New(Config{Backend: b})
 	refused(t, ask(t, h, "POST", "/api/v1/marks", `{"name":"deploy 1.4.2"}`), 429, messages.CodeTooManyRequests, `"deploy 1.4.2" is not recorded`)
-	require.Empty(t, read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?kind=mark", ""), 200).Entries)
+	require.Empty(t, read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?kinds=mark", ""), 200).Entries)
 }
 
 // A command may say why; whoever carries it out gets that with the call. Without a body it is as before.

@@ -121,7 +121,7 @@ func word[T ~string](q query, name string, of []T) (T, error) {
 		return of[0], nil
 	}
 	if !slices.Contains(of, T(text)) {
-		return "", invalid("%s must be one of %v, got %q", name, of, clip(text))
+		return "", invalid("%s must be %s, got %q", name, words(of), clip(text))
 	}
 	return T(text), nil
 }

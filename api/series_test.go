@@ -33,8 +33,8 @@ func TestASeriesIsAskedForByItsQuery(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, rollup.ByState, q.By)
 	for text, why := range map[string]string{
-		"from=x": "from must be a time", "to=x": "to must be", "from=2030-01-31T08:00:00Z&to=2030-01-31T08:00:00Z": "before to", "by=odd": "by must be one of",
-		"metric=odd": "metric must be", "metric=busy&by=status": "by must be one of", "metric=busy&by=state": "by must be one of",
+		"from=x": "from must be a time", "to=x": "to must be", "from=2030-01-31T08:00:00Z&to=2030-01-31T08:00:00Z": "before to", "by=odd": "by must be status, action, pool, version, error or all, got",
+		"metric=odd": "metric must be", "metric=busy&by=status": "by must be", "metric=busy&by=state": "by must be",
 		"metric=slots&action=a.b": "slots is of pools", "points=0": "points", "points=601": "600", "from=2020-01-31T08:00:00Z&to=2030-01-31T08:00:00Z": "92 days",
 	} {
 		refused(t, ask(t, h, "GET", path+"?"+text, ""), 400, messages.CodeInvalidRequest, why)

@@ -25,12 +25,12 @@ func TestTheJournalTellsOfAWorkerThatDied(t *testing.T) {
 			read := func(query string) []messages.JournalEntry {
 				return answered[api.JournalList](t, h, "/api/v1/journal?"+query).Entries
 			}
-			require.Empty(t, read("kind=worker"), "that it started is not told")
+			require.Empty(t, read("kinds=worker"), "that it started is not told")
 			require.NoError(t, syscall.Kill(before.Pid, syscall.SIGKILL))
 			k.ready("py.lab", 0, before.Generation)
 			var told []messages.JournalEntry
 			k.until("its end and the restart are told", func() bool {
-				told = read("kind=worker&subject=" + string(before.ID))
+				told = read("kinds=worker&subject=" + string(before.ID))
 				return len(told) == 2
 			})
 			require.Equal(t, []string{"restarted", "ended"}, []string{told[0].What, told[1].What}, "the newest first")
@@ -38,7 +38,7 @@ func TestTheJournalTellsOfAWorkerThatDied(t *testing.T) {
 			require.Contains(t, told[0].Reason, "init_complete: after ")
 			require.Equal(t, told[:1], read("what=restarted"))
 			require.Subset(t, read("limit=1000"), told)
-			require.Empty(t, read("kind=worker&what=degraded"))
+			require.Empty(t, read("kinds=worker&what=degraded"))
 		})
 	}
 }
@@ -55,7 +55,7 @@ func TestTheJournalTellsOfStartsThatFail(t *testing.T) {
 			h := api.New(api.Config{Backend: k.Backend})
 			const id = "test/odd.lab/0"
 			read := func() []messages.JournalEntry {
-				return answered[api.JournalList](t, h, "/api/v1/journal?kind=worker&subject="+id).Entries
+				return answered[api.JournalList](t, h, "/api/v1/journal?kinds=worker&subject="+id).Entries
 			}
 			k.until("the first is told", func() bool { return len(read()) == 1 })
 			k.until("others failed", func() bool { return k.worker("odd.lab", 0).Restarts >= 4 })
@@ -99,7 +99,7 @@ func TestTheJournalTellsOfCrashesAtOnceOnce(t *testing.T) {
 				return n
 			}
 			k.until("all are stored", func() bool { return crashes() >= 4 })
-			told := answered[api.JournalList](t, h, "/api/v1/journal?kind=worker&subject=test/odd.lab/0").Entries
+			told := answered[api.JournalList](t, h, "/api/v1/journal?kinds=worker&subject=test/odd.lab/0").Entries
 			require.Equal(t, []string{"restarted", "ended"}, []string{told[0].What, told[1].What})
 			require.Len(t, told, 2, "%v", told)
 			require.JSONEq(t, `1`, string(detailOf(t, told[1])["crashes"]))

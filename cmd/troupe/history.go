@@ -20,22 +20,22 @@ import (
 type history struct{ *app }
 
 func (h history) command() *cobra.Command {
-	var since, until, kind, what string
+	var since, until, kinds, what string
 	var subjects []string
 	limit, without := 0, unwanted{}
 	cmd := &cobra.Command{
 		Use: "history", Short: "Show what happened to nodes, pools, routers, workers, sessions and servers, and what operators did", Args: exactly(),
 		Long: "Show what the nodes recorded in the journal, newest first: nodes that came and went, the conditions of pools, routers, workers that\n" +
 			"were degraded, ended or restarted, with the reason, bindings of sessions, outages of the store and the broker, and the commands of operators with their callers.",
-		Example: "  troupe history --since 1h\n  troupe history --kind operator,node --since 2030-01-31T03:00:00Z --until 2030-01-31T03:30:00Z\n" +
-			"  troupe history --subject python\n  troupe history --kind worker --since 24h\n  troupe history --what dead,reload",
+		Example: "  troupe history --since 1h\n  troupe history --kinds operator,node --since 2030-01-31T03:00:00Z --until 2030-01-31T03:30:00Z\n" +
+			"  troupe history --subject python\n  troupe history --kinds worker --since 24h\n  troupe history --what dead,reload",
 	}
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "", "only at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only before this time, or so long ago")
-	f.StringVar(&kind, "kind", "", "only these kinds, joined with commas: "+oneOf(messages.JournalKinds()))
+	f.StringVar(&kinds, "kinds", "", "only these kinds, joined with commas: "+oneOf(messages.JournalKinds()))
 	f.StringVar(&what, "what", "", "only where this happened, joined with commas: dead, away, reload, degraded, restarted and so on")
-	without.flags(f, map[string]string{"kind": "kinds", "subject": "subjects"})
+	without.flags(f, map[string]string{"kinds": "kinds", "subject": "subjects"})
 	f.StringArrayVar(&subjects, "subject", nil, "only about this: an incarnation, a pool, a worker, a session as POOL/NAME, store, broker, or what a command named; repeat it for one of several")
 	f.IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
 	cmd.RunE = h.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -44,7 +44,7 @@ func (h history) command() *cobra.Command {
 			return err
 		}
 		query := url.Values{"limit": {strconv.Itoa(limit)}}
-		for name, value := range map[string]string{"kind": kind, "what": what, "from": instant(span.since), "to": instant(span.until)} {
+		for name, value := range map[string]string{"kinds": kinds, "what": what, "from": instant(span.since), "to": instant(span.until)} {
 			if value != "" {
 				query.Set(name, value)
 			}

@@ -127,7 +127,7 @@ func TestHistory(t *testing.T) {
 		"GET /api/v1/nodes":   `{"nodes":[]}`,
 		"GET /api/v1/journal": `{"entries":[{"at":"2026-01-02T12:00:00Z","incarnation":"01a1feab-5d86-7105-9159-7b83bc0030fb","number":1,"kind":"node","subject":"x","what":"joined"}]}`,
 	})
-	r := s.call(t, "history", "--kind", "node", "--since", "1h")
+	r := s.call(t, "history", "--kinds", "node", "--since", "1h")
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "bc0030fb  node  x        joined")
 	require.Zero(t, s.call(t, "history", "--subject", "python", "--subject", "py/a,b", "--not-subject", "go").code)

@@ -175,7 +175,7 @@ func nodes() []Rule {
 			Name: "node_lost", Severity: Critical, Subject: Cluster, Measure: all{sum, Cluster, over{increase, 10, node("troupe_nodes_lost_total")}}, Bad: Above, Limit: 0, For: 0,
 			Summary: "a node was declared dead in the last ten minutes",
 			Means:   "A node's process ended without a drain, froze, or lost its way to the store. Its executions are placed again where they may be repeated, or end as `abandoned`.",
-			Do:      "`troupe history --kind node` names it, why and since when. Is it restarted by its supervisor? `troupe list --status abandoned` shows what was not repeated.",
+			Do:      "`troupe history --kinds node` names it, why and since when. Is it restarted by its supervisor? `troupe list --status abandoned` shows what was not repeated.",
 		},
 		{
 			Name: "heartbeat_late", Severity: Warning, Subject: Node, Measure: own{node("troupe_heartbeat_age_seconds")}, Bad: Above, Limit: 30, For: 0,

@@ -72,15 +72,15 @@ func (f *Difference) page(from, to time.Time) string {
 	case Pool:
 		path, q = f.poolPage()
 	case Session:
-		q.Set("kind", "session")
+		q.Set("kinds", "session")
 	case Node:
-		q.Set("kind", "node")
+		q.Set("kinds", "node")
 		q.Set("what", f.What)
 	case Worker, Server, Mark:
-		q.Set("kind", string(f.Of))
+		q.Set("kinds", string(f.Of))
 		q.Set("subject", f.Subject)
 	case Command:
-		q.Set("kind", "operator")
+		q.Set("kinds", "operator")
 		q.Set("what", f.What)
 	}
 	q.Set("from", from.UTC().Format(time.RFC3339))
@@ -95,7 +95,7 @@ func (f *Difference) poolPage() (path string, q url.Values) {
 	case WaitP95:
 		return "pools/" + url.PathEscape(f.Subject), url.Values{}
 	case Routed:
-		return "history", url.Values{"kind": {"router"}, "subject": {f.Subject}}
+		return "history", url.Values{"kinds": {"router"}, "subject": {f.Subject}}
 	}
-	return "history", url.Values{"kind": {"pool"}, "subject": {f.Subject}}
+	return "history", url.Values{"kinds": {"pool"}, "subject": {f.Subject}}
 }

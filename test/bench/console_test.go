@@ -57,7 +57,7 @@ func consoleQuestions(failed string) (list []question) {
 		"executions?label=part%3D7", "executions?label=part%3Dnone", "executions?error=boom", "executions?error=none", "executions?key=none", "executions?id_prefix=01a2", "executions?not.action=core.noop",
 		"executions?q=boom", "executions?q=nowhere", "executions?status=completed&q=nowhere",
 		"findings", "pools", "pools/go", "nodes", "reach", "workers", "workers/a/go/0", "workers/a/go/0/runs", "workers/a/go/0/health", "fleet", "actions", "config", "me",
-		"journal", "journal?kind=worker", "journal?kind=worker&subject=a/go/0", "journal?kind=worker&subject=none", "journal?what=degraded", "journal?what=none", "journal?not.kind=worker",
+		"journal", "journal?kinds=worker", "journal?kinds=worker&subject=a/go/0", "journal?kinds=worker&subject=none", "journal?what=degraded", "journal?what=none", "journal?not.kinds=worker",
 		"sessions", "sessions?q=s7", "sessions?q=none", "sessions/go/s70", "dead-letters", "dead-letters?reason=expired", "dead-letters/stats", "webhooks", "operations",
 	} {
 		list = append(list, asked(path))
@@ -69,7 +69,7 @@ func consoleQuestions(failed string) (list []question) {
 		for _, path := range []string{
 			"executions", "executions?status=failed&error=none", "overview", "differences", "ledger", "errors", "errors?by=worker", "errors?q=nowhere",
 			"facets?fields=status,action,pool,error", "facets?fields=worker,label.part", "facets?fields=status&session=s70", "facets?fields=status&label=part%3Dnone", "facets?fields=status&q=nowhere",
-			"series?by=status", "series?by=action&metric=run", "series?metric=busy", "journal?kind=worker", "journal?limit=1000",
+			"series?by=status", "series?by=action&metric=run", "series?metric=busy", "journal?kinds=worker", "journal?limit=1000",
 		} {
 			list = append(list, since(path, length))
 		}

@@ -221,7 +221,7 @@ func TestTheHistoryHasWorkersAndReloads(t *testing.T) {
 	n := worked(t)
 	ask[map[string]any](t, n, "POST", "/api/v1/workers/n1/go/0/kill", map[string]any{"reason": "a test"})
 	ask[map[string]any](t, n, "POST", "/api/v1/reload", map[string]any{"reason": "new packs"})
-	p := open(t, n, "/console/history?kind=worker")
+	p := open(t, n, "/console/history?kinds=worker")
 	p.until("the worker's end", func() bool {
 		return strings.Contains(p.text("tbody"), "n1/go/0") && strings.Contains(p.text("tbody"), "ended: terminate")
 	})

@@ -62,7 +62,7 @@ func TestACancelAndARetryTakeAReason(t *testing.T) {
 	p.do(chromedp.SendKeys("dialog[open] input", "it was the wrong customer"))
 	p.answers("Cancel it")
 	p.shows(".head", "cancelled")
-	p.visit("/console/history?kind=operator&subject=" + e.ID)
+	p.visit("/console/history?kinds=operator&subject=" + e.ID)
 	p.shows("tbody", "it was the wrong customer")
 
 	e = submit(t, n, "core.fail", map[string]any{"message": "no"}, map[string]any{"wait_seconds": 10})
@@ -72,7 +72,7 @@ func TestACancelAndARetryTakeAReason(t *testing.T) {
 	p.do(chromedp.SendKeys("dialog[open] input", "the disk has room"))
 	p.answers("Run it again")
 	p.until("the retry's page", func() bool { return !strings.Contains(p.value("location.pathname"), e.ID) })
-	p.visit("/console/history?kind=operator")
+	p.visit("/console/history?kinds=operator")
 	p.shows("tbody", "the disk has room")
 }
 

@@ -31,7 +31,7 @@ func TestEveryPageShowsItsPart(t *testing.T) {
 		{"sessions/go/u-42", "Session u-42", "core.echo"},
 		{"nodes/n1", "Node n1", "joined"},
 		{"changes/yesterday", "Change", "is no time"},
-		{"history?kind=session", "History", "u-42"},
+		{"history?kinds=session", "History", "u-42"},
 		{"settings", "Settings", "store sqlite"},
 	} {
 		p.visit("/console/" + page.path)
@@ -117,7 +117,7 @@ func TestAPoolSaysWhatWaits(t *testing.T) {
 func TestTheHistoryLeadsToWhatItIsAbout(t *testing.T) {
 	n := shared(t)
 	submit(t, n, "core.echo", map[string]any{}, map[string]any{"session": "u-43", "wait_seconds": 10})
-	p := open(t, n, "/console/history?kind=session&subject=go/u-43")
+	p := open(t, n, "/console/history?kinds=session&subject=go/u-43")
 	p.shows("tbody", "bound")
 	p.shows("tbody tr:first-child td:last-child", "n1")
 	p.shows(".chart h2", "Outcomes")
@@ -125,7 +125,7 @@ func TestTheHistoryLeadsToWhatItIsAbout(t *testing.T) {
 	p.looks("history-session")
 	p.do(chromedp.Click(`//td/a[.="go/u-43"]`, chromedp.BySearch))
 	p.shows("h1", "Session u-43")
-	p.visit("/console/history?kind=node")
+	p.visit("/console/history?kinds=node")
 	p.do(chromedp.WaitVisible(`//td/a[.="n1"]`, chromedp.BySearch), chromedp.Click(`//td/a[.="n1"]`, chromedp.BySearch))
 	p.shows("h1", "Node n1")
 }

@@ -73,7 +73,7 @@ func TestListsOfThePast(t *testing.T) {
 	p = open(t, n, "/console/sessions?"+past)
 	p.shows("main", "No list of the sessions of the past is kept")
 	p.looks("sessions-past")
-	p.do(chromedp.Click(`main a[href^="history?kind=session"]`))
+	p.do(chromedp.Click(`main a[href^="history?kinds=session"]`))
 	p.shows("h1", "History")
 
 	p = open(t, n, "/console/pools?to=2020-01-01T00:00:00Z")

@@ -173,7 +173,7 @@ func whichWorker(t *testing.T, nodes []*node, v *visitor) {
 	v.do(chromedp.Click(`//dialog//button[contains(., "Kill it")]`, chromedp.BySearch))
 	v.shows(".notices", "is ended; another generation follows")
 	v.shows(".facts", "3, ")
-	v.visit("/console/history?kind=operator")
+	v.visit("/console/history?kinds=operator")
 	v.shows("tbody", "kill")
 	v.shows("tbody", "by local")
 }
@@ -210,7 +210,7 @@ func whatLost(t *testing.T, nodes []*node, v *visitor) {
 	submit(t, last(nodes), "core.fail", map[string]any{"message": "bad", "code": "bad"}, map[string]any{"wait_seconds": 10})
 	long := submit(t, last(nodes), "core.sleep", map[string]any{"seconds": 300}, nil)
 	ask[map[string]any](t, last(nodes), http.MethodPost, "/api/v1/marks", map[string]any{"name": "deploy <b>1.4.2</b>"})
-	v.visit("/console/history?kind=mark") // until it is recorded
+	v.visit("/console/history?kinds=mark") // until it is recorded
 	v.shows("tbody", "deploy <b>1.4.2</b>")
 	v.home()
 	v.turns("Changes")

@@ -45,7 +45,7 @@ func TestACordonAsksWhereItIsTheLast(t *testing.T) {
 	p.do(chromedp.Click(`//div[contains(@class, "notices")]//button[.="Uncordon"]`, chromedp.BySearch))
 	p.shows(".notices", "Node n1 gets work again")
 	require.False(t, cordoned(t, n, "/api/v1/nodes/n1"))
-	p.visit("/console/history?kind=operator")
+	p.visit("/console/history?kinds=operator")
 	p.shows("tbody", "a disk is changed")
 
 	p.visit("/console/workers/n1/go/0")

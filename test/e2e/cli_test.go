@@ -244,7 +244,7 @@ func TestSteerFromTheShell(t *testing.T) {
 		require.Equal(t, "completed", n.finish(t, id).text("status"))
 	}
 	await(t, "the journal has the reasons", func() bool {
-		return strings.Count(n.prints(t, "history", "--kind", "operator"), "the disk is full, by local") == 3
+		return strings.Count(n.prints(t, "history", "--kinds", "operator"), "the disk is full, by local") == 3
 	})
 	for _, args := range [][]string{
 		{"worker", "kill", "n1/theatre.talker/9"}, {"cordon", "pool", "nope"}, {"drain", "nope"}, {"worker", "probe", "n9/go/0"},

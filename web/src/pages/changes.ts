@@ -10,7 +10,7 @@ export const around = 5 * 60_000
 export const minutes = (time: number): [end: number, start: number] => [Math.floor(time / 60_000) * 60_000, Math.ceil(time / 60_000) * 60_000]
 
 /** The entries of the journal that are changes: marks, what became of nodes, and reloads of their configuration. */
-export const changeQuery = { kind: 'mark,node,operator', what: 'mark,reload,joined,draining,stopped,late,on_time,fenced,dead' } as const
+export const changeQuery = { kinds: 'mark,node,operator', what: 'mark,reload,joined,draining,stopped,late,on_time,fenced,dead' } as const
 
 /** The page of a change. */
 export const pageOf = (e: JournalEntry): string => `changes/${encodeURIComponent(e.at)}`

@@ -42,7 +42,7 @@ describe('verdict', () => {
     expect(v.also.map((t) => t.text + t.why)).toEqual(['Pool shell is cordonedit gets no new work', 'Notesomething else'])
   })
   for (const [name, kind, subject, href] of [
-    ['store_away', 'node', 'a', 'nodes'], ['dlq_rate', 'cluster', undefined, 'dead-letters'], ['node_lost', 'cluster', undefined, 'history?kind=node'],
+    ['store_away', 'node', 'a', 'nodes'], ['dlq_rate', 'cluster', undefined, 'dead-letters'], ['node_lost', 'cluster', undefined, 'history?kinds=node'],
     ['retry_rate', 'pool', 'go', 'errors?pool=go'], ['outbox_behind', 'cluster', undefined, 'history'],
   ] as const) {
     it(`${name} leads to ${href}`, () =>

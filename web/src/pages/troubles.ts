@@ -26,7 +26,7 @@ function whyOf(f: Finding, o: Overview): string {
   return ''
 }
 
-const pages: Record<string, string> = { node_lost: 'history?kind=node', dlq_buildup: 'dead-letters', dlq_rate: 'dead-letters' }
+const pages: Record<string, string> = { node_lost: 'history?kinds=node', dlq_buildup: 'dead-letters', dlq_rate: 'dead-letters' }
 
 function hrefOf(f: Finding): string {
   if (f.kind === 'pool') return `${f.name.startsWith('retry') || f.name.startsWith('high') ? 'errors' : 'workers'}?pool=${encodeURIComponent(f.subject ?? '')}`
