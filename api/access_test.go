@@ -49,7 +49,7 @@ func guarded(t *testing.T) (http.Handler, *backend) {
 // scopeTable is who may do what, apart from what is open: the scope that a route needs, and own where submit has it for what it
 // submitted itself.
 var scopeTable = map[string]string{
-	"GET /api/v1/actions": "read", "GET /api/v1/dead-letters": "read", "GET /api/v1/dead-letters/stats": "read", "GET /api/v1/dead-letters/{id}": "read",
+	"GET /api/v1/actions": "read", "GET /api/v1/actions/{ref}": "read", "GET /api/v1/dead-letters": "read", "GET /api/v1/dead-letters/stats": "read", "GET /api/v1/dead-letters/{id}": "read",
 	"POST /api/v1/dead-letters/{id}/requeue": "operate", "POST /api/v1/dead-letters/{id}/discard": "operate",
 	"POST /api/v1/executions": "submit", "POST /api/v1/executions/batch": "submit", "POST /api/v1/executions/stream": "submit", "GET /api/v1/executions": "read",
 	"GET /api/v1/executions/{id}": "read own", "GET /api/v1/executions/{id}/wait": "read own", "GET /api/v1/executions/{id}/output": "read own",

@@ -135,6 +135,11 @@ func TestActionsShowSeconds(t *testing.T) {
 	a := read[ActionList](t, ask(t, h, "GET", "/api/v1/actions", ""), 200).Actions[0]
 	require.InDelta(t, 90, a.TimeoutSeconds, 0)
 	require.Equal(t, "wait", a.OnNoWorker)
+	require.Equal(t, a, read[ActionView](t, ask(t, h, "GET", "/api/v1/actions/core.echo", ""), 200))
+	for _, ref := range []string{"core.ech", "core.echo@1.0.0", "core.echo/x", "CORE.ECHO", "%01"} {
+		require.Equal(t, 404, ask(t, h, "GET", "/api/v1/actions/"+ref, "").Code, ref)
+	}
+	require.Contains(t, ask(t, h, "GET", "/api/v1/actions/core.ech", "").Body.String(), "action core.ech is not known here")
 }
 
 func TestReadiness(t *testing.T) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -14,6 +15,8 @@ func nodeRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/api/v1/actions", scope: ScopeRead, group: "actions", storeless: true,
 			summary: "The actions that this node serves.", result: ActionList{}, handle: (*server).actions},
+		{method: "GET", path: "/api/v1/actions/{ref}", scope: ScopeRead, group: "actions", storeless: true,
+			summary: "One action that this node serves, as in the list of actions.", result: ActionView{}, handle: (*server).action},
 		{method: "POST", reason: true, path: "/api/v1/reload", scope: ScopeOperate, group: "node", waits: true,
 			summary: "Read the packs again, after a worker of each changed pool has started. Running work ends on the old version.", result: ReloadReport{}, handle: (*server).reload},
 		{method: "GET", path: "/healthz", group: "node", storeless: true, probe: true, summary: "Answers while the process runs.", result: AliveView{}, handle: (*server).alive},
@@ -94,6 +97,20 @@ func (s *server) actions(c *call) error {
 		view.Actions[i] = viewAction(&actions[i])
 	}
 	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+func (s *server) action(c *call) error {
+	return s.onNamed(c, "ref", "action", http.StatusOK, func(ref string) (any, error) {
+		actions, err := s.Backend.Actions(c.r.Context())
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(actions, func(a messages.Action) bool { return a.Ref == ref })
+		if i < 0 {
+			return nil, NotFound("action", ref)
+		}
+		return viewAction(&actions[i]), nil
+	})
 }
 
 func (s *server) reload(c *call) error {

@@ -75,7 +75,7 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 	b.bind(t, "alice")
 	operation := messages.NewOperationID()
 	b.bulk = &bulkBackend{op: store.Operation{ID: operation, Kind: "retry", State: store.OperationRunning}}
-	replace := strings.NewReplacer("{pool}/{name...}", "go/alice", "executions/{id}/webhook", "executions/"+b.given(t, 1)[0].String()+"/webhook", "executions/{id}", "executions/"+id, "dead-letters/{id}", "dead-letters/1", "nodes/{id}", "nodes/n1",
+	replace := strings.NewReplacer("{pool}/{name...}", "go/alice", "executions/{id}/webhook", "executions/"+b.given(t, 1)[0].String()+"/webhook", "executions/{id}", "executions/"+id, "dead-letters/{id}", "dead-letters/1", "actions/{ref}", "actions/core.echo", "nodes/{id}", "nodes/n1",
 		"{node}/{pool}/{slot}", "n1/go/0", "pools/{pool}", "pools/go", "operations/{id}", "operations/"+operation.String())
 	bodies := map[string]string{
 		"/api/v1/executions": `{"action_ref":"a"}`, "/api/v1/executions/batch": `{"executions":[{"action_ref":"a"}]}`,

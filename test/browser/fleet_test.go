@@ -66,6 +66,14 @@ func TestAnActionIsSubmittedByItsForm(t *testing.T) {
 	p.shows(".card.bad", "as asked")
 }
 
+// The page of an action asks for that action alone. One that the node does not serve is told as such.
+func TestAnActionThatIsNotServed(t *testing.T) {
+	p := open(t, shared(t), "/console/actions/core.nope", "404")
+	p.shows("main .empty", "This node serves no action core.nope")
+	p.visit("/console/actions/core.echo")
+	p.shows("main .facts", "core")
+}
+
 // An action's page has what its executions failed with, in the range of the page, and leads to them.
 func TestAnActionShowsItsErrors(t *testing.T) {
 	n := shared(t)

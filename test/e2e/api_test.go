@@ -21,7 +21,7 @@ func TestOpenAPI(t *testing.T) {
 		"/api/v1/executions", "/api/v1/executions/batch", "/api/v1/executions/{id}", "/api/v1/executions/{id}/cancel",
 		"/api/v1/executions/{id}/retry", "/api/v1/executions/{id}/wait", "/api/v1/executions/{id}/output",
 		"/api/v1/executions/{id}/chain", "/api/v1/workers", "/api/v1/pools", "/api/v1/nodes", "/api/v1/sessions",
-		"/api/v1/actions", "/api/v1/dead-letters", "/api/v1/dead-letters/stats", "/api/v1/reload", "/healthz", "/readyz", "/metrics",
+		"/api/v1/actions", "/api/v1/actions/{ref}", "/api/v1/dead-letters", "/api/v1/dead-letters/stats", "/api/v1/reload", "/healthz", "/readyz", "/metrics",
 	} {
 		require.Contains(t, paths, path)
 	}

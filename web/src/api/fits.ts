@@ -41,6 +41,7 @@ export type Checked = Every<[
   Fits<read.SessionList, Answer<'SessionList'>>,
   Fits<read.DeadLetterDetail, Answer<'DeadLetter'>>,
   Fits<read.DeadLetterList, Answer<'DeadLetterList'>>,
+  Fits<read.Action, Answer<'ActionView'>>,
   Fits<read.ActionList, Answer<'ActionList'>>,
   Fits<read.JournalList, Answer<'JournalList'>>,
   Fits<read.Differences, Answer<'Differences'>>,
