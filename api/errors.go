@@ -45,7 +45,7 @@ func errorsRoute() *route {
 		{name: "limit", kind: "integer", help: "So many groups, 1 to 200; 50 where left out."},
 	}
 	for _, p := range listParams() {
-		if !slices.Contains([]string{"from", "to", "limit", "cursor", "order"}, p.name) {
+		if !slices.Contains([]string{"from", "to", "ended_from", "ended_to", "limit", "cursor", "order"}, p.name) {
 			params = append(params, p)
 		}
 	}

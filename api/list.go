@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -31,6 +32,8 @@ func listParams() []param {
 		{name: "id_prefix", kind: "string", help: "Only ids that begin so: at least 4 hexadecimal digits."},
 		{name: "from", kind: "string", help: "Only those requested at this time or later, as 2030-01-31T08:00:00Z."},
 		{name: "to", kind: "string", help: "Only those requested before this time."},
+		{name: "ended_from", kind: "string", help: "Only those that ended at this time or later. Without from, only what was requested up to 24 hours before it is looked at: give an earlier from for what took longer."},
+		{name: "ended_to", kind: "string", help: "Only those that ended before this time."},
 		{name: "order", kind: "string", help: "newest, or oldest: which come first; newest where left out."},
 	}
 	for _, name := range []string{"status", "action", "pool", "session", "worker", "label", "error"} {
@@ -82,11 +85,13 @@ func filterOf(q query) (f store.Filter, err error) {
 	if f.Text = q.text("q"); len(f.Text) > textMax {
 		return f, invalid("the text to search for, q, may have %d bytes, and has %d", textMax, len(f.Text))
 	}
-	if f.From, err = q.moment("from"); err != nil {
-		return f, err
-	}
-	if f.To, err = q.moment("to"); err != nil {
-		return f, err
+	for _, of := range []struct {
+		name string
+		at   *time.Time
+	}{{"from", &f.From}, {"to", &f.To}, {"ended_from", &f.EndedFrom}, {"ended_to", &f.EndedTo}} {
+		if *of.at, err = q.moment(of.name); err != nil {
+			return f, err
+		}
 	}
 	if f.Limit, err = q.number("limit", 1, 1000, 100); err != nil {
 		return f, err

@@ -18,12 +18,13 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 	from, to := time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC), time.Date(2030, 1, 31, 9, 0, 0, 0, time.UTC)
 	for text, want := range map[string]store.Filter{
 		"": {},
-		"status=failed,timed_out&status=completed":                 {Statuses: []messages.Status{messages.Failed, messages.TimedOut, messages.Completed}},
-		"label=a%3Db&label=c%3D":                                   {Labels: [][2]string{{"a", "b"}, {"c", ""}}},
-		"q=connection+%22refused%22":                               {Text: `connection "refused"`},
-		"error=action_error&key=k":                                 {Error: "action_error", Key: "k"},
-		"id_prefix=01A1-fd":                                        {IDPrefix: "01a1fd"},
-		"from=2030-01-31T08:00:00Z&to=2030-01-31T10:00:00%2B01:00": {From: from, To: to},
+		"status=failed,timed_out&status=completed":                             {Statuses: []messages.Status{messages.Failed, messages.TimedOut, messages.Completed}},
+		"label=a%3Db&label=c%3D":                                               {Labels: [][2]string{{"a", "b"}, {"c", ""}}},
+		"q=connection+%22refused%22":                                           {Text: `connection "refused"`},
+		"error=action_error&key=k":                                             {Error: "action_error", Key: "k"},
+		"id_prefix=01A1-fd":                                                    {IDPrefix: "01a1fd"},
+		"from=2030-01-31T08:00:00Z&to=2030-01-31T10:00:00%2B01:00":             {From: from, To: to},
+		"ended_from=2030-01-31T08:00:00Z&ended_to=2030-01-31T10:00:00%2B01:00": {EndedFrom: from, EndedTo: to},
 		"not.status=completed,failed&not.action=a&not.action=b&not.pool=p&not.session=s&not.worker=w&not.error=e&not.label=x%3Dy": {Not: store.Exclusion{
 			Statuses: []messages.Status{messages.Completed, messages.Failed}, Actions: []string{"a", "b"}, Pools: []string{"p"},
 			Sessions: []string{"s"}, Workers: []string{"w"}, Errors: []messages.Code{"e"}, Labels: [][2]string{{"x", "y"}}}},

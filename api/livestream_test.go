@@ -415,6 +415,8 @@ func TestConcerns(t *testing.T) {
 		"another session":       {failed, hub.Change{Session: "t"}, false},
 		"another worker":        {failed, hub.Change{Worker: "n/go/2"}, false},
 		"a status that is not":  {store.Filter{Not: store.Exclusion{Statuses: []messages.Status{messages.Failed}}}, hub.Change{Status: messages.Failed}, false},
+		"what has not ended":    {store.Filter{EndedFrom: time.Unix(1, 0)}, hub.Change{Status: messages.Running}, false},
+		"what has ended":        {store.Filter{EndedTo: time.Unix(1, 0)}, hub.Change{Status: messages.Failed}, true},
 	} {
 		require.Equal(t, c.want, concerns(&c.f, &c.c), name)
 	}

@@ -200,6 +200,9 @@ func concerns(f *store.Filter, c *hub.Change) bool {
 	if c.Status == 0 {
 		return true
 	}
+	if f.Ends() && !c.Status.Terminal() {
+		return false
+	}
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, c.Status)) && !slices.Contains(f.Not.Statuses, c.Status)
 }
 

@@ -346,6 +346,28 @@ func TestAnOperationOutlivesItsNode(t *testing.T) {
 	require.Equal(t, interruptedAll, again, "nothing is done twice")
 }
 
+// TestAnOperationIsOnWhatEndedInATime: no filter of a list is left out of an operation.
+func TestAnOperationIsOnWhatEndedInATime(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(breaks()), goPack(t, map[string]string{"fail": ""}))
+	var ids []messages.ExecutionID
+	var ends []string
+	for range 3 {
+		id := k.broken(1)[0]
+		e, err := k.Get(t.Context(), id)
+		require.NoError(t, err)
+		ids, ends = append(ids, id), append(ends, e.FinishedAt.Format(time.RFC3339Nano))
+	}
+	op, tally := k.previews(bulk.Retry, fmt.Sprintf(`{"ended_from":[%q],"ended_to":[%q]}`, ends[1], ends[2]))
+	require.Equal(t, int64(1), tally.Matched)
+	require.Equal(t, int64(1), k.ends(k.confirms(op).ID).Done)
+	for i, id := range ids {
+		e, err := k.Get(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, i == 1, !e.RetriedAs.IsZero())
+	}
+}
+
 // TestAnOperationThatIsNotFullyKnownChangesNothing: a node of a later version has stored a filter, or a kind, that this one does not know.
 // Without that part the operation would be another one than was confirmed.
 func TestAnOperationThatIsNotFullyKnownChangesNothing(t *testing.T) {

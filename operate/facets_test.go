@@ -27,6 +27,8 @@ func TestWhatCountsByMinuteAnswer(t *testing.T) {
 		"no time":               {store.Filter{}, some, false},
 		"fields of the counts":  {store.Filter{From: from, Action: "a", Pool: "p", Error: "e", Statuses: []messages.Status{messages.Failed}}, some, true},
 		"what has not ended":    {store.Filter{From: from, Statuses: []messages.Status{messages.Failed, messages.Running}}, some, false},
+		"what ended from":       {store.Filter{From: from, EndedFrom: from}, some, false},
+		"what ended before":     {store.Filter{From: from, EndedTo: from}, some, false},
 		"a worker":              {store.Filter{From: from, Worker: "w"}, some, false},
 		"a session":             {store.Filter{From: from, Session: "s"}, some, false},
 		"a label":               {store.Filter{From: from, Labels: [][2]string{{"a", "b"}}}, some, false},

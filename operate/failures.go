@@ -13,7 +13,6 @@ import (
 const (
 	failuresTime = 60 * time.Millisecond // of one
 	failuresPage = 500                   // executions of one page
-	failuresLife = 24 * time.Hour        // how long before a failure its execution may have been requested
 )
 
 // Failures groups the executions of a filter that failed in its time. From and To are times of the end: it looks at what was requested
@@ -26,7 +25,7 @@ func (q *executions) Failures(ctx context.Context, f store.Filter, by failures.B
 // groupFailures looks for so long, at one page at least.
 func (q *executions) groupFailures(ctx context.Context, f store.Filter, by failures.By, limit time.Duration) (*failures.Groups, store.Page, error) {
 	from := f.From
-	f.Limit, f.From = failuresPage, from.Add(-failuresLife)
+	f.Limit, f.From = failuresPage, from.Add(-store.EndedLife)
 	groups := failures.NewGroups(by)
 	reached, err := walk(ctx, q.cfg.Store, f, store.ListWalk, limit, func(e *messages.Execution) {
 		if !e.FinishedAt.Before(from) && e.FinishedAt.Before(f.To) {

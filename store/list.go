@@ -26,7 +26,10 @@ type Filter struct {
 	Key          string    // the idempotency key, whoever owns it
 	IDPrefix     string    // the first hexadecimal digits of the id, without dashes
 	From, To     time.Time // requested at From or later, and before To
-	Not          Exclusion
+	// EndedFrom and EndedTo have only what ended, at EndedFrom or later, and before EndedTo. Where From is zero, a list with EndedFrom looks
+	// at what was requested up to EndedLife before it.
+	EndedFrom, EndedTo time.Time
+	Not                Exclusion
 
 	Oldest bool  // oldest first
 	Before int64 // only seqs below it: the cursor of a list from the newest; 0: all
@@ -50,6 +53,10 @@ type Exclusion struct {
 
 // ListWalk bounds the executions that one page of a list looks at, whether they match or not.
 const ListWalk = 20_000
+
+// EndedLife is how long before its end the request of an execution may be, where a list bounds its end and not its request. No index has
+// the ends of executions in their order.
+const EndedLife = 24 * time.Hour
 
 // ListFor bounds how long one page of a list looks at executions. Its parts are sized so that the last one ends about then.
 const ListFor = 60 * time.Millisecond
@@ -173,9 +180,25 @@ func (f *Filter) Drive(narrow bool) Drive {
 	return DriveAll
 }
 
+// Ends reports whether a list is of executions that ended in a time.
+func (f *Filter) Ends() bool { return !f.EndedFrom.IsZero() || !f.EndedTo.IsZero() }
+
+// Requested returns the time of the requests that a list looks at, from from on and before to; zero: without an end. What ended before a time
+// was requested before it.
+func (f *Filter) Requested() (from, to time.Time) {
+	from, to = f.From, f.To
+	if from.IsZero() && !f.EndedFrom.IsZero() {
+		from = f.EndedFrom.Add(-EndedLife)
+	}
+	if to.IsZero() || !f.EndedTo.IsZero() && f.EndedTo.Before(to) {
+		to = f.EndedTo
+	}
+	return from, to
+}
+
 // Alone reports whether the index answers the whole filter, so that a walk is no longer than a page.
 func (f *Filter) Alone(drive Drive) bool {
-	if f.Error != "" || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || !f.Not.isZero() || f.IDPrefix != "" {
+	if f.Error != "" || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || f.Ends() || !f.Not.isZero() || f.IDPrefix != "" {
 		return false
 	}
 	if f.PoolWaits() {

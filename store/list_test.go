@@ -75,6 +75,8 @@ func TestAFilterIsDrivenByItsMostSelectiveIndex(t *testing.T) {
 		"pool":               {store.Filter{Pool: "p"}, store.DriveAll, false},
 		"waits in a pool":    {store.Filter{Pool: "p", Statuses: []messages.Status{messages.Requested}}, store.DriveStatuses, true},
 		"time":               {store.Filter{From: time.Unix(1, 0)}, store.DriveAll, false},
+		"ended from":         {store.Filter{EndedFrom: time.Unix(1, 0)}, store.DriveAll, false},
+		"failed before":      {store.Filter{Statuses: failed, EndedTo: time.Unix(1, 0)}, store.DriveStatuses, false},
 		"not":                {store.Filter{Action: "a", Not: store.Exclusion{Pools: []string{"p"}}}, store.DriveAction, false},
 	} {
 		drive := c.filter.Drive(true)
@@ -82,6 +84,32 @@ func TestAFilterIsDrivenByItsMostSelectiveIndex(t *testing.T) {
 		require.Equal(t, c.alone, c.filter.Alone(drive), name)
 	}
 	require.Equal(t, store.DriveAll, (&store.Filter{IDPrefix: "0"}).Drive(false), "too many ids have it")
+}
+
+func TestWhatEndedInATimeWasRequestedAroundIt(t *testing.T) {
+	t.Parallel()
+	at := func(hours int) time.Time {
+		if hours == 0 {
+			return time.Time{}
+		}
+		return time.Date(2030, 1, 31, 0, 0, 0, 0, time.UTC).Add(time.Duration(hours) * time.Hour)
+	}
+	for name, c := range map[string]struct{ from, to, endedFrom, endedTo, wantFrom, wantTo int }{
+		"any time":                  {},
+		"requested in a time":       {from: 1, to: 2, wantFrom: 1, wantTo: 2},
+		"ended from":                {endedFrom: 30, wantFrom: 6},
+		"ended before":              {endedTo: 30, wantTo: 30},
+		"ended in a time":           {endedFrom: 30, endedTo: 31, wantFrom: 6, wantTo: 31},
+		"requested long before":     {from: -100, endedFrom: 30, wantFrom: -100},
+		"requested later":           {from: 29, endedFrom: 30, endedTo: 31, wantFrom: 29, wantTo: 31},
+		"requested before its ends": {to: 5, endedFrom: 30, endedTo: 31, wantFrom: 6, wantTo: 5},
+		"requested up to after it":  {to: 40, endedTo: 31, wantTo: 31},
+	} {
+		f := store.Filter{From: at(c.from), To: at(c.to), EndedFrom: at(c.endedFrom), EndedTo: at(c.endedTo)}
+		from, to := f.Requested()
+		require.Equal(t, []time.Time{at(c.wantFrom), at(c.wantTo)}, []time.Time{from, to}, name)
+		require.Equal(t, c.endedFrom+c.endedTo != 0, f.Ends(), name)
+	}
 }
 
 func TestAPrefixIsARangeOfIDs(t *testing.T) {

@@ -56,6 +56,7 @@ func (m many) executions(kind bulk.Kind, short, example string) *cobra.Command {
 	})
 	cmd.Args = exactly()
 	wants.flags(cmd.Flags())
+	wants.ends(cmd.Flags())
 	return cmd
 }
 

@@ -31,6 +31,22 @@ func TestErrorsAreFiltered(t *testing.T) {
 	require.Contains(t, s.asked[len(s.asked)-1], "id_prefix=01a2&key=k&label=team%3Da&limit=50&not.error=boom&not.label=team%3Db&not.worker=n1%2Fgo%2F1&status=failed&status=timed_out")
 }
 
+// What ended in a time is a filter of lists, counts and operations. The time of the errors is that already.
+func TestWhatEndedInATimeIsAskedFor(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/executions": `{"executions":[],"more":"end"}`, "GET /api/v1/facets": `{"fields":{},"exact":true}`,
+		"POST /api/v1/bulk/preview": `{"preview":"` + id1 + `","by":{}}`})
+	ended := []string{"--ended-since", "2026-01-02T11:00:00Z", "--ended-until", "2026-01-02T12:00:00+01:00"}
+	for _, verb := range [][]string{{"list"}, {"facets"}, {"bulk", "retry", "--dry-run"}} {
+		r := s.call(t, append(verb, "--ended-since", "2026-01-02T11:00:00Z", "--ended-until", "2026-01-02T14:00:00+01:00")...)
+		require.Equal(t, 0, r.code, r.err)
+		require.Regexp(t, `ended_from\W+2026-01-02T11(:|%3A)00(:|%3A)00Z.*ended_to\W+2026-01-02T13(:|%3A)00(:|%3A)00Z`, s.asked[len(s.asked)-1])
+		require.Contains(t, s.call(t, append(verb, ended...)...).err, "--ended-since 2026-01-02T11:00:00Z is not before --ended-until 2026-01-02T12:00:00+01:00")
+		require.Contains(t, s.call(t, append(verb, "--ended-since", "noon")...).err, `--ended-since "noon" must be a time`)
+	}
+	require.Contains(t, s.call(t, append([]string{"errors"}, ended...)...).err, "unknown flag: --ended-since")
+}
+
 func TestOneActionAndOneNodeAreShown(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{

@@ -30,6 +30,7 @@ func (x executions) facets() *cobra.Command {
 	f.StringSliceVar(&by, "by", nil, "what is counted by: "+oneOf(facets.Fields())+" or label.NAME; the first four where left out")
 	f.IntVarP(&limit, "limit", "n", 20, "how many values of each field, 1 to 200")
 	wants.flags(f)
+	wants.ends(f)
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		query, _, err := wants.query(ctx, c)
 		if err != nil {

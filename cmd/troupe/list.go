@@ -27,12 +27,13 @@ func (x executions) list() *cobra.Command {
 		Use: "list", Short: "List executions, newest first", Args: exactly(),
 		Long: "List executions, newest first, or with --oldest the oldest first. The list is searched page by page until there are enough.",
 		Example: "  troupe list --status failed,timed_out\n  troupe list --label team=a -n 1000 -o json\n" +
-			"  troupe list --not-status completed --not-error timeout\n  troupe list --since 2h --until 1h30m\n  troupe list --since 2030-01-31T08:00:00+01:00",
+			"  troupe list --not-status completed --not-error timeout\n  troupe list --since 2h --until 1h30m\n  troupe list --status failed --ended-since 10m\n  troupe list --since 2030-01-31T08:00:00+01:00",
 	}
 	f := cmd.Flags()
 	f.BoolVar(&oldest, "oldest", false, "the oldest first")
 	f.IntVarP(&limit, "limit", "n", 20, "how many")
 	wants.flags(f)
+	wants.ends(f)
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if limit < 1 {
 			return usagef("--limit must be 1 or more, got %d", limit)
@@ -84,8 +85,11 @@ func pages(ctx context.Context, c *client.Client, query url.Values, span span, l
 type span struct{ since, until time.Time }
 
 // ask has the node look at this time alone.
-func (s span) ask(query url.Values) {
-	for name, at := range map[string]time.Time{"from": s.since, "to": s.until} {
+func (s span) ask(query url.Values) { s.askAs(query, "from", "to") }
+
+// askAs asks by other names of the parameters.
+func (s span) askAs(query url.Values, from, to string) {
+	for name, at := range map[string]time.Time{from: s.since, to: s.until} {
 		if !at.IsZero() {
 			query.Set(name, at.UTC().Format(time.RFC3339Nano))
 		}
@@ -95,15 +99,23 @@ func (s span) ask(query url.Values) {
 // spanSlack is how far the order of executions and that of their times may differ, with nodes whose clocks do.
 const spanSlack = time.Minute
 
-func newSpan(since, until string, now func() (time.Time, error)) (s span, err error) {
-	if s.since, err = parseBack("--since", since, now); err != nil {
+// endedFlags are the flags of when executions ended.
+var endedFlags = [2]string{"--ended-since", "--ended-until"}
+
+func newSpan(since, until string, now func() (time.Time, error)) (span, error) {
+	return spanOf([2]string{"--since", "--until"}, since, until, now)
+}
+
+// spanOf reads the values of two flags.
+func spanOf(flags [2]string, since, until string, now func() (time.Time, error)) (s span, err error) {
+	if s.since, err = parseBack(flags[0], since, now); err != nil {
 		return s, err
 	}
-	if s.until, err = parseBack("--until", until, now); err != nil {
+	if s.until, err = parseBack(flags[1], until, now); err != nil {
 		return s, err
 	}
 	if !s.since.IsZero() && !s.until.IsZero() && !s.since.Before(s.until) {
-		return s, usagef("--since %s is not before --until %s", since, until)
+		return s, usagef("%s %s is not before %s %s", flags[0], since, flags[1], until)
 	}
 	return s, nil
 }

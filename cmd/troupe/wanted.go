@@ -14,7 +14,7 @@ import (
 type wanted struct {
 	status, label                                          []string
 	action, pool, session, worker, code, key, prefix, text string
-	since, until                                           string
+	since, until, endedSince, endedUntil                   string
 	without                                                unwanted
 }
 
@@ -39,6 +39,12 @@ func (w *wanted) flags(f *pflag.FlagSet) {
 	})
 }
 
+// ends adds the flags about when executions ended. The verb about failures has none: its time is that.
+func (w *wanted) ends(f *pflag.FlagSet) {
+	f.StringVar(&w.endedSince, "ended-since", "", "only those that ended at this time or later: a time or an age. Without --since, only what was requested up to 24 hours before it is looked at")
+	f.StringVar(&w.endedUntil, "ended-until", "", "only those that ended before this time: a time or an age")
+}
+
 // query is the filter as parameters of the API. An age is counted back from the node's time.
 func (w *wanted) query(ctx context.Context, c *client.Client) (url.Values, span, error) {
 	query := url.Values{}
@@ -55,9 +61,15 @@ func (w *wanted) query(ctx context.Context, c *client.Client) (url.Values, span,
 			query.Set(name, value)
 		}
 	}
-	span, err := newSpan(w.since, w.until, func() (time.Time, error) { return c.NodeTime(ctx) })
-	span.ask(query)
-	return query, span, err
+	now := func() (time.Time, error) { return c.NodeTime(ctx) }
+	ended, err := spanOf(endedFlags, w.endedSince, w.endedUntil, now)
+	if err != nil {
+		return query, span{}, err
+	}
+	ended.askAs(query, "ended_from", "ended_to")
+	requested, err := newSpan(w.since, w.until, now)
+	requested.ask(query)
+	return query, requested, err
 }
 
 // unwanted is what a list leaves out, by the name of the API's parameter.

@@ -108,15 +108,16 @@ func (s *executionRows) stretch(ctx context.Context, f *store.Filter) (w stretch
 	if f.Before > 0 {
 		w.below = f.Before
 	}
-	if !f.From.IsZero() {
-		seq, err := s.seqBefore(ctx, f.From.Add(-statementTimeout))
+	from, to := f.Requested()
+	if !from.IsZero() {
+		seq, err := s.seqBefore(ctx, from.Add(-statementTimeout))
 		if err != nil {
 			return w, err
 		}
 		w.above = max(w.above, seq)
 	}
-	if !f.To.IsZero() {
-		seq, err := s.seqBefore(ctx, f.To.Add(statementTimeout))
+	if !to.IsZero() {
+		seq, err := s.seqBefore(ctx, to.Add(statementTimeout))
 		if err != nil {
 			return w, err
 		}
@@ -282,6 +283,12 @@ func (l *listing) where() string {
 	}
 	if !f.To.IsZero() {
 		b.WriteString(" AND r.requested_at < " + l.arg(timeOf(f.To)))
+	}
+	if !f.EndedFrom.IsZero() {
+		b.WriteString(" AND e.finished_at >= " + l.arg(timeOf(f.EndedFrom)))
+	}
+	if !f.EndedTo.IsZero() {
+		b.WriteString(" AND e.finished_at < " + l.arg(timeOf(f.EndedTo)))
 	}
 	l.not(&b)
 	return b.String()

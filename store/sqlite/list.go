@@ -93,15 +93,16 @@ func (l *listing) begin(c *conn, walkMax int) error {
 	if f.Before > 0 {
 		l.below = f.Before
 	}
-	if !f.From.IsZero() {
-		seq, err := horizon(c, micros(f.From))
+	from, to := f.Requested()
+	if !from.IsZero() {
+		seq, err := horizon(c, micros(from))
 		if err != nil {
 			return err
 		}
 		l.above = max(l.above, seq)
 	}
-	if !f.To.IsZero() {
-		seq, err := horizon(c, micros(f.To))
+	if !to.IsZero() {
+		seq, err := horizon(c, micros(to))
 		if err != nil {
 			return err
 		}
@@ -307,6 +308,15 @@ func (l *listing) where() (sql string, args []any) {
 	}
 	if !f.To.IsZero() {
 		and("r.requested_at < ?", micros(f.To))
+	}
+	if f.Ends() {
+		and("e.finished_at <> 0")
+	}
+	if !f.EndedFrom.IsZero() {
+		and("e.finished_at >= ?", micros(f.EndedFrom))
+	}
+	if !f.EndedTo.IsZero() {
+		and("e.finished_at < ?", micros(f.EndedTo))
 	}
 	l.not(and)
 	return sql, args

@@ -68,6 +68,7 @@ type listCase struct {
 // listCases are a case for each thing that a list can be asked for.
 func listCases(stored []messages.Execution) map[string]listCase {
 	middle := stored[len(stored)/2].RequestedAt
+	end := endedAmid(stored)
 	text := strings.ReplaceAll(stored[3].ID.String(), "-", "")
 	return map[string]listCase{
 		"all":        {store.Filter{}, func(messages.Execution) bool { return true }},
@@ -108,8 +109,19 @@ func listCases(stored []messages.Execution) map[string]listCase {
 		}},
 		"before all": {store.Filter{To: middle.Add(-time.Hour)}, func(messages.Execution) bool { return false }},
 		"after all":  {store.Filter{From: middle.Add(time.Hour)}, func(messages.Execution) bool { return false }},
-		"error":      {store.Filter{Error: messages.CodeActionError}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
-		"no error":   {store.Filter{Error: "action_err"}, func(messages.Execution) bool { return false }},
+		"ended from": {store.Filter{EndedFrom: end}, func(e messages.Execution) bool { return !e.FinishedAt.IsZero() && !e.FinishedAt.Before(end) }},
+		"ended to":   {store.Filter{EndedTo: end}, func(e messages.Execution) bool { return !e.FinishedAt.IsZero() && e.FinishedAt.Before(end) }},
+		"ended at once": {store.Filter{EndedFrom: end, EndedTo: end.Add(time.Microsecond)},
+			func(e messages.Execution) bool { return e.FinishedAt.Equal(end) }},
+		"ended from long ago": {store.Filter{EndedFrom: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), From: middle.Add(-time.Hour)},
+			func(e messages.Execution) bool { return e.Status.Terminal() }},
+		"failed from, of a session, requested before": {store.Filter{EndedFrom: end, To: middle.Add(time.Microsecond), Session: "even", Statuses: []messages.Status{messages.Failed}},
+			func(e messages.Execution) bool {
+				return e.Status == messages.Failed && e.Session == "even" && !e.FinishedAt.Before(end) && !e.RequestedAt.After(middle)
+			}},
+		"runs, and ended": {store.Filter{EndedFrom: middle.Add(-time.Hour), Statuses: []messages.Status{messages.Running}}, func(messages.Execution) bool { return false }},
+		"error":           {store.Filter{Error: messages.CodeActionError}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
+		"no error":        {store.Filter{Error: "action_err"}, func(messages.Execution) bool { return false }},
 		"error of completed": {store.Filter{Error: messages.CodeActionError, Statuses: []messages.Status{messages.Completed}},
 			func(messages.Execution) bool { return false }},
 		"not": {store.Filter{Not: store.Exclusion{Statuses: []messages.Status{messages.Completed, messages.Failed}, Labels: [][2]string{{"third", "a"}}}},

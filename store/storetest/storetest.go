@@ -87,6 +87,7 @@ var suite = []named{
 	{"orphans", testOrphans},
 	{"live", testLive},
 	{"list", testList},
+	{"list of what ended", testListEnded},
 	{"list by text", testListText},
 	{"list until a time", testListUntil},
 	{"list by text in parameters", testListParameters},

@@ -1,13 +1,27 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
 import { chosen } from '../state/columns'
-import { columns, differs, exported, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
+import { chipsOf, completions, isShown } from '../state/filters'
+import { columns, differs, exported, keys, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
   requested_at: new Date(Date.parse('2026-11-25T17:00:00Z') + n * 1000).toISOString(), ...more,
 })
 const ids = (rows: Execution[]) => rows.map((e) => e.id)
+
+describe('the filters of when executions ended', () => {
+  it.each<[string, (string | undefined)[]]>([
+    ['ended_from=2030-01-31T08:00:00Z&ended_to=2030-01-31T09:00:00%2B01:00', [undefined, undefined]],
+    ['ended_from=-6h&ended_to=noon', ['want a time, as 2030-01-31T08:00:00Z', 'want a time, as 2030-01-31T08:00:00Z']],
+    ['ended_to=2030-01-31T08:00:00Z&ended_to=2030-01-31T09:00:00Z', [undefined, 'one ended_to at a time']],
+  ])('%s', (query, wrong) => {
+    const chips = chipsOf(new URLSearchParams(query), keys)
+    expect(chips.map((c) => c.wrong)).toEqual(wrong)
+    expect(chips.every((c) => isShown(c, keys))).toBe(true)
+  })
+  it('complete what is typed', () => expect(completions('end', keys)).toEqual(['ended_from:', 'ended_to:']))
+})
 
 describe('rows that the first page lacks', () => {
   const shown = [row(4, { status: 'running' }), row(3, { status: 'completed' }), row(2, { status: 'running' }), row(1)]

@@ -4,7 +4,7 @@ import { ended, statuses } from '../ui/status'
 import type { Column } from '../state/columns'
 import type { Key } from '../state/filters'
 import { type Mark, markFor } from '../state/held'
-import { timeKeys } from '../state/range'
+import { endKeys, timeKeys } from '../state/range'
 import { duration } from '../state/time'
 
 const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
@@ -22,6 +22,7 @@ export const keys: readonly Key[] = [
   { name: 'key' },
   { name: 'id_prefix', check: (v) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more') },
   ...timeKeys,
+  ...endKeys,
   { name: 'order', values: ['newest', 'oldest'] },
   { name: 'not.status', many: true, values: statuses },
   { name: 'not.action', each: true },

@@ -4,7 +4,7 @@ import type { Chip, Key } from './filters'
 import { timedChips } from './range'
 
 /** The flags of filters that are called otherwise than in an address. */
-const flags: Record<string, string> = { from: 'since', to: 'until', id_prefix: 'id', q: 'text' }
+const flags: Record<string, string> = { from: 'since', to: 'until', ended_from: 'ended-since', ended_to: 'ended-until', id_prefix: 'id', q: 'text' }
 
 /** What only some verbs have. */
 export interface Verb {

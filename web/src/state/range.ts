@@ -26,11 +26,19 @@ export function lengthOf(text: string): number | undefined {
 
 export const isMoment = (v: string) => moment.test(v) && !Number.isNaN(Date.parse(v))
 
+/** Why a text is no time; undefined: it is one. */
+export function momentOr(v: string): string | undefined {
+  return isMoment(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z'
+}
+
 /** The filters of a time. They are shown by the range, and as chips only where they are wrong. */
 export const timeKeys: readonly Key[] = [
   { name: 'from', quiet: true, check: (v) => (isMoment(v) || lengthOf(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z, or an age, as -6h') },
-  { name: 'to', quiet: true, check: (v) => (isMoment(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z') },
+  { name: 'to', quiet: true, check: momentOr },
 ]
+
+/** The filters of when something ended: times, which are shown as chips. */
+export const endKeys: readonly Key[] = ['ended_from', 'ended_to'].map((name) => ({ name, check: momentOr }))
 
 /** The filters of a list of what is now: its range says only when that is. */
 export const timeless = (chips: readonly Chip[]): Chip[] => chips.filter((c) => c.wrong !== undefined || !timeKeys.some((k) => k.name === c.key))
