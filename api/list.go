@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ func listParams() []param {
 		{name: "q", kind: "string", help: "Only those that ended without a result and have this text in the beginning of their error: its code, message, type, details or stderr. Where console.payloads is show, those without a result that have it in their parameters, too; give status for others."},
 		{name: "key", kind: "string", help: "Only with this idempotency key, whoever owns it."},
 		{name: "id_prefix", kind: "string", help: "Only ids that begin so: at least 4 hexadecimal digits."},
+		{name: "was", kind: "string", many: true, help: "Only what befell so: retry (it is the retry of another one), interrupted (by the end of a worker), taken_back (before a worker claimed it, and not claimed since) or state_lost (it was told that its session's state was lost), as the ledger counts them; repeat it for one of several."},
 		{name: "from", kind: "string", help: "Only those requested at this time or later, as 2030-01-31T08:00:00Z."},
 		{name: "to", kind: "string", help: "Only those requested before this time."},
 		{name: "ended_from", kind: "string", help: "Only those that ended at this time or later. Without from, only what was requested up to 24 hours before it is looked at: give an earlier from for what took longer."},
@@ -82,6 +84,9 @@ func filterOf(q query) (f store.Filter, err error) {
 	if f.IDPrefix, err = q.idPrefix(); err != nil {
 		return f, err
 	}
+	if f.Was, err = q.was(); err != nil {
+		return f, err
+	}
 	if f.Text = q.text("q"); len(f.Text) > textMax {
 		return f, invalid("the text to search for, q, may have %d bytes, and has %d", textMax, len(f.Text))
 	}
@@ -106,6 +111,22 @@ func filterOf(q query) (f store.Filter, err error) {
 		return f, invalid("order must be newest or oldest, got %q", clip(order))
 	}
 	return f, err
+}
+
+// was reads what befell executions, each alone or several joined with commas.
+func (q query) was() (list []store.Was, err error) {
+	for _, text := range q.all("was") {
+		for word := range strings.SplitSeq(text, ",") {
+			was := store.Was(word)
+			if !slices.Contains(store.EachWas(), was) {
+				return nil, invalid("was must be %s, got %q", words(store.EachWas()), clip(word))
+			}
+			if !slices.Contains(list, was) {
+				list = append(list, was)
+			}
+		}
+	}
+	return list, nil
 }
 
 func exclusionOf(q query) (x store.Exclusion, err error) {

@@ -28,8 +28,9 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 		"not.status=completed,failed&not.action=a&not.action=b&not.pool=p&not.session=s&not.worker=w&not.error=e&not.label=x%3Dy": {Not: store.Exclusion{
 			Statuses: []messages.Status{messages.Completed, messages.Failed}, Actions: []string{"a", "b"}, Pools: []string{"p"},
 			Sessions: []string{"s"}, Workers: []string{"w"}, Errors: []messages.Code{"e"}, Labels: [][2]string{{"x", "y"}}}},
-		"order=newest&cursor=" + cursor("7"): {Before: 7},
-		"order=oldest&cursor=" + cursor("7"): {Oldest: true, After: 7},
+		"was=retry,taken_back&was=retry&was=state_lost": {Was: []store.Was{store.WasRetry, store.WasTakenBack, store.WasStateLost}},
+		"order=newest&cursor=" + cursor("7"):            {Before: 7},
+		"order=oldest&cursor=" + cursor("7"):            {Oldest: true, After: 7},
 	} {
 		values, err := url.ParseQuery(text)
 		require.NoError(t, err)
@@ -41,7 +42,7 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 	h := New(Config{Backend: newBackend(t)})
 	for text, why := range map[string]string{
 		"status=odd": "status", "not.status=odd": "not.status", "label=odd": "name=value", "not.label=%3Dx": "not.label", "id_prefix=01a": "4 to 32", "id_prefix=zzzz": "hexadecimal",
-		"id_prefix=" + strings.Repeat("0", 33): "32", "from=yesterday": "from must be a time", "to=x": "to must be", "order=odd": "newest or oldest",
+		"id_prefix=" + strings.Repeat("0", 33): "32", "from=yesterday": "from must be a time", "to=x": "to must be", "ended_from=yesterday": "ended_from must be a time", "ended_to=x": "ended_to must be", "order=odd": "newest or oldest", "was=late": `was must be retry, interrupted, taken_back or state_lost, got "late"`,
 		"q=" + strings.Repeat("x", 201): "200 bytes", "not.action=" + strings.Repeat("a&not.action=", 21): "20 times",
 	} {
 		refused(t, ask(t, h, "GET", executionsPath+"?"+text, ""), 400, messages.CodeInvalidRequest, why)

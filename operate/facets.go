@@ -104,7 +104,7 @@ func (q *executions) countMinutes(ctx context.Context, f *store.Filter, fields [
 func byMinutes(f *store.Filter, fields []facets.Field) bool {
 	not := &f.Not
 	switch {
-	case f.From.IsZero(), f.Ends(), f.Session != "", f.Worker != "", len(f.Labels) > 0, f.Key != "", f.IDPrefix != "", f.Text != "":
+	case f.From.IsZero(), f.Ends(), f.Session != "", f.Worker != "", len(f.Labels) > 0, f.Key != "", f.IDPrefix != "", len(f.Was) > 0, f.Text != "":
 		return false
 	case len(not.Sessions)+len(not.Workers)+len(not.Labels) > 0:
 		return false

@@ -25,6 +25,7 @@ type Filter struct {
 	ParametersOf []string
 	Key          string    // the idempotency key, whoever owns it
 	IDPrefix     string    // the first hexadecimal digits of the id, without dashes
+	Was          []Was     // what befell it: one of these
 	From, To     time.Time // requested at From or later, and before To
 	// EndedFrom and EndedTo have only what ended, at EndedFrom or later, and before EndedTo. Where From is zero, a list with EndedFrom looks
 	// at what was requested up to EndedLife before it.
@@ -39,6 +40,20 @@ type Filter struct {
 	// look for its own time.
 	Until time.Time
 }
+
+// Was is what a ledger counts of executions beside their status, and a list can be asked for.
+type Was string
+
+// What may have befallen an execution.
+const (
+	WasRetry       Was = "retry"       // it is the retry of another one
+	WasInterrupted Was = "interrupted" // the end of a worker interrupted it at least once
+	WasTakenBack   Was = "taken_back"  // it was taken back from a worker that did not claim, and was not claimed since
+	WasStateLost   Was = "state_lost"  // it was told that its session's state was lost
+)
+
+// EachWas lists them.
+func EachWas() []Was { return []Was{WasRetry, WasInterrupted, WasTakenBack, WasStateLost} }
 
 // Exclusion says which executions a list does not have: those that have any of these values.
 type Exclusion struct {
@@ -198,7 +213,7 @@ func (f *Filter) Requested() (from, to time.Time) {
 
 // Alone reports whether the index answers the whole filter, so that a walk is no longer than a page.
 func (f *Filter) Alone(drive Drive) bool {
-	if f.Error != "" || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || f.Ends() || !f.Not.isZero() || f.IDPrefix != "" {
+	if f.Error != "" || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || f.Ends() || !f.Not.isZero() || f.IDPrefix != "" || len(f.Was) > 0 {
 		return false
 	}
 	if f.PoolWaits() {

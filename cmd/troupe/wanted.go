@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/store"
 )
 
 // wanted is which executions a verb is about, as its flags say.
 type wanted struct {
-	status, label                                          []string
+	status, label, was                                     []string
 	action, pool, session, worker, code, key, prefix, text string
 	since, until, endedSince, endedUntil                   string
 	without                                                unwanted
@@ -31,6 +32,7 @@ func (w *wanted) flags(f *pflag.FlagSet) {
 	f.StringVar(&w.text, "text", "", "only with this text in their error, or in their parameters where the node shows them at once")
 	f.StringVar(&w.key, "key", "", "only with this idempotency key")
 	f.StringVar(&w.prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
+	f.StringSliceVar(&w.was, "was", nil, "only what befell so, as the ledger counts it: "+oneOf(store.EachWas()))
 	f.StringVar(&w.since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&w.until, "until", "", "only those requested before this time: a time or an age")
 	w.without.flags(f, map[string]string{
@@ -48,7 +50,7 @@ func (w *wanted) ends(f *pflag.FlagSet) {
 // query is the filter as parameters of the API. An age is counted back from the node's time.
 func (w *wanted) query(ctx context.Context, c *client.Client) (url.Values, span, error) {
 	query := url.Values{}
-	for name, values := range map[string][]string{"status": w.status, "label": w.label} {
+	for name, values := range map[string][]string{"status": w.status, "label": w.label, "was": w.was} {
 		if len(values) > 0 {
 			query[name] = values
 		}

@@ -278,6 +278,9 @@ func (l *listing) where() string {
 		first, last, _ := f.IDRange()
 		b.WriteString(" AND e.id >= " + l.arg(uuidOf(first)) + " AND e.id <= " + l.arg(uuidOf(last)))
 	}
+	if len(f.Was) > 0 {
+		b.WriteString(" AND (" + strings.Join(wasOf(f.Was), " OR ") + ")")
+	}
 	if !f.From.IsZero() {
 		b.WriteString(" AND r.requested_at >= " + l.arg(timeOf(f.From)))
 	}
@@ -292,6 +295,18 @@ func (l *listing) where() string {
 	}
 	l.not(&b)
 	return b.String()
+}
+
+// wasSQL is what the counts of a ledger count, as countRequestedSQL does.
+var wasSQL = map[store.Was]string{
+	store.WasRetry: "r.original IS NOT NULL", store.WasInterrupted: "e.crash_count > 0", store.WasTakenBack: "e.take_backs > 0", store.WasStateLost: "e.session_lost",
+}
+
+func wasOf(list []store.Was) (conditions []string) {
+	for _, was := range list {
+		conditions = append(conditions, wasSQL[was])
+	}
+	return conditions
 }
 
 // holding checks that an execution has the text in its error, or in its parameters where they are searched.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -303,6 +304,13 @@ func (l *listing) where() (sql string, args []any) {
 		first, last, _ := f.IDRange()
 		and("r.id >= ? AND r.id <= ?", first[:], last[:])
 	}
+	if len(f.Was) > 0 {
+		conditions := make([]string, len(f.Was))
+		for i, was := range f.Was {
+			conditions[i] = wasSQL[was]
+		}
+		and("(" + strings.Join(conditions, " OR ") + ")")
+	}
 	if !f.From.IsZero() {
 		and("r.requested_at >= ?", micros(f.From))
 	}
@@ -320,6 +328,12 @@ func (l *listing) where() (sql string, args []any) {
 	}
 	l.not(and)
 	return sql, args
+}
+
+// wasSQL is what the counts of a ledger count, as countSlice does.
+var wasSQL = map[store.Was]string{
+	store.WasRetry: "NOT r.original IS NULL", store.WasInterrupted: "e.crash_count > 0", store.WasTakenBack: "e.take_backs > 0",
+	store.WasStateLost: fmt.Sprintf("e.session_flags & %d <> 0", flagLost),
 }
 
 const (

@@ -35,11 +35,16 @@ func testCountRequested(t *testing.T, k *kit) {
 	k.applied(t, &store.TakeBack{ID: taken.ID, Attempt: 1, Reason: "none"})
 	all = append(all, taken)
 
+	crashed := k.bring(t, messages.Running, func(e *messages.Execution) { e.MayRepeat = true })
+	k.applied(t, &store.Rescue{ID: crashed.ID, Attempt: 1, Reason: "worker_lost"})
+	all = append(all, crashed)
+
 	times := []time.Time{now.Add(-time.Hour), now.Add(time.Hour)}
 	for i := range all {
 		all[i] = k.get(t, all[i].ID)
 		times = append(times, all[i].RequestedAt)
 	}
+	listWas(t, k, all)
 	slices.SortFunc(times, time.Time.Compare)
 	for i, from := range times {
 		for _, to := range times[i:] {
@@ -47,6 +52,36 @@ func testCountRequested(t *testing.T, k *kit) {
 			require.NoError(t, err)
 			require.Zero(t, got.Until)
 			require.Equal(t, countOf(all, from, to), inOrder(got.Minutes), "from %s to %s", from, to)
+		}
+	}
+}
+
+// listWas compares what lists have of what the ledger counts with the executions themselves.
+func listWas(t *testing.T, k *kit, all []messages.Execution) {
+	t.Helper()
+	holds := map[store.Was]func(e *messages.Execution) bool{
+		store.WasRetry:       func(e *messages.Execution) bool { return !e.Original.IsZero() },
+		store.WasInterrupted: func(e *messages.Execution) bool { return e.CrashCount > 0 },
+		store.WasTakenBack:   func(e *messages.Execution) bool { return e.TakeBacks > 0 },
+		store.WasStateLost:   func(e *messages.Execution) bool { return e.SessionLost },
+	}
+	require.Len(t, holds, len(store.EachWas()))
+	for i, was := range store.EachWas() {
+		wanted := store.EachWas()[:i+1]
+		for _, f := range []store.Filter{{Was: []store.Was{was}}, {Was: wanted}, {Was: []store.Was{was}, Pool: pool, Statuses: []messages.Status{messages.Requested}}} {
+			var want, got []messages.ExecutionID
+			for j := range all {
+				e := &all[j]
+				if slices.ContainsFunc(f.Was, func(w store.Was) bool { return holds[w](e) }) && (f.Pool == "" || e.Status == messages.Requested) {
+					want = append(want, e.ID)
+				}
+			}
+			page, err := k.List(t.Context(), f)
+			require.NoError(t, err)
+			for j := range page.Executions {
+				got = append(got, page.Executions[j].ID)
+			}
+			require.ElementsMatch(t, want, got, "%v", f.Was)
 		}
 	}
 }

@@ -21,6 +21,7 @@ export const keys: readonly Key[] = [
   { name: 'q', check: (v) => (new TextEncoder().encode(v).length > 200 ? 'want at most 200 bytes' : undefined) },
   { name: 'key' },
   { name: 'id_prefix', check: (v) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more') },
+  { name: 'was', many: true, values: ['retry', 'interrupted', 'taken_back', 'state_lost'] },
   ...timeKeys,
   ...endKeys,
   { name: 'order', values: ['newest', 'oldest'] },
