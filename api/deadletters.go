@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -217,5 +218,6 @@ func (s *server) letter(c *call, letter store.DeadLetter) error {
 	if err := s.findGone(c.r.Context(), view); err != nil {
 		return err
 	}
+	view[0].Means, view[0].WhatToDo = bulk.LetterAdvice(letter.Reason, letter.Resolution)
 	return writeJSON(c.w, http.StatusOK, &view[0])
 }

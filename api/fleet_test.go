@@ -185,7 +185,8 @@ func TestDeadLetters(t *testing.T) {
 	refused(t, ask(t, h, "GET", "/api/v1/dead-letters?from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z", ""), 400, messages.CodeInvalidRequest, "from must be before to")
 	require.Equal(t, 4, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
 	require.Equal(t, id, read[form.ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)
-	require.Equal(t, "discarded", read[store.DeadLetter](t, ask(t, h, "POST", "/api/v1/dead-letters/2/discard", ""), 200).Resolution)
+	discarded := read[DeadLetterView](t, ask(t, h, "POST", "/api/v1/dead-letters/2/discard", ""), 200)
+	require.Equal(t, []string{"discarded", "somebody has marked it as handled", "Nothing."}, []string{discarded.Resolution, discarded.Means, discarded.WhatToDo})
 
 	_, err = b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "expired", Execution: messages.NewExecutionID(), Resolution: "failed"})
 	require.NoError(t, err)

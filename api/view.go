@@ -168,6 +168,9 @@ type ActionList struct {
 type DeadLetterView struct {
 	store.DeadLetter
 	Gone bool `json:"execution_gone,omitempty" doc:"the store does not have its execution: the 404 of GET /api/v1/executions/{id} says what is still known of it"`
+	// Of one dead letter, not in lists.
+	Means    string `json:"means,omitempty" doc:"what it means; not in lists"`
+	WhatToDo string `json:"what_to_do,omitempty" doc:"what a person does about it; not in lists"`
 }
 
 // DeadLetterList is a page of dead letters, newest first.

@@ -35,16 +35,7 @@ const (
 )
 
 // Known reports whether the code is one that Troupe writes.
-func (c Code) Known() bool {
-	switch c {
-	case CodeNoWorkers, CodeQueueTimeout, CodeStartTimeout, CodeQueueDeadline, CodeTimeout, CodeStalled, CodeWorkerLost,
-		CodePoisoned, CodeCancelled, CodeSessionBusy, CodeSessionLost, CodeSessionExpired, CodeInvalidParameters,
-		CodeTooLarge, CodeResultTooLarge, CodeUnstorable, CodeActionNotFound, CodeActionError, CodeExitStatus, CodeProtocol,
-		CodePermission, CodeRateLimited, CodeNodeShutdown, CodeLimit:
-		return true
-	}
-	return false
-}
+func (c Code) Known() bool { return c.Advice() != "" }
 
 // Error is why an execution did not complete.
 type Error struct {

@@ -34,6 +34,7 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 		}
 		if e.Status != messages.Completed {
 			x.Message += "; " + answer.Message
+			x.WhatToDo = adviceAfter(&e)
 		}
 		return x, nil
 	case e.Status == messages.Requested && e.RunAt.After(q.cfg.Clock.Now()):
@@ -53,6 +54,17 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 	answer := q.cfg.Retries(ctx, &e)
 	x.Retry = &answer
 	return x, nil
+}
+
+// adviceAfter is what a person does about an execution that did not complete.
+func adviceAfter(e *messages.Execution) string {
+	if e.Error == nil {
+		return ""
+	}
+	if advice := e.Error.Code.Advice(); advice != "" {
+		return advice
+	}
+	return "The code is the action's own: the message says why, and `troupe logs ID` what it wrote."
 }
 
 // endedBy is who asked for the end of an execution that has ended; empty: nobody, or it is not known.

@@ -116,6 +116,11 @@ func (d deadLetters) one() *cobra.Command {
 			if err := d.showAll(l, []api.DeadLetterView{l}, c.Now()); err != nil || d.output == "json" {
 				return err
 			}
+			if l.Means != "" {
+				if _, err := fmt.Fprintf(d.out, "\nIt means: %s\nWhat to do: %s\n", visible(l.Means), visible(l.WhatToDo)); err != nil {
+					return err
+				}
+			}
 			_, err := fmt.Fprintf(d.out, "\nheaders %s\nbody    %s\n", visible(string(l.Headers)), visible(clipTo(string(l.Body), 4000)))
 			if err == nil && l.BodyCut {
 				_, err = fmt.Fprintf(d.out, "        cut: it had %d bytes, SHA-256 %s\n", l.BodySize, orNone(l.BodySHA256))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/rules/bulk"
 	"github.com/troupe-run/troupe/rules/roster"
@@ -42,10 +43,16 @@ func between(t *testing.T, page, name, body string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(docs, page))
 	require.NoError(t, err)
+	return within(t, string(text), name, body)
+}
+
+// within puts the body between a name's markers in a text.
+func within(t *testing.T, text, name, body string) string {
+	t.Helper()
 	begin, end := "<!-- "+name+": rendered from the code -->\n", "<!-- "+name+": end -->\n"
-	i, j := strings.Index(string(text), begin), strings.Index(string(text), end)
-	require.True(t, i >= 0 && j > i, "docs/%s has no markers for %s", page, name)
-	return string(text[:i+len(begin)]) + body + string(text[j:])
+	i, j := strings.Index(text, begin), strings.Index(text, end)
+	require.True(t, i >= 0 && j > i, "the page has no markers for %s", name)
+	return text[:i+len(begin)] + body + text[j:]
 }
 
 // The page shows every verb with every flag. After a change: go test ./cmd/troupe -update.
@@ -117,16 +124,39 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 	})
 }
 
-// The page names every reason that the router can give, with what to do about it.
-func TestTroubleshootingPageHasEveryReason(t *testing.T) {
+// The page names every reason that the router can give, and every code with which Troupe ends an execution, with what to do about it.
+func TestTroubleshootingPageHasEveryReasonAndCode(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
-	b.WriteString("| reason | meaning | what to do |\n|---|---|---|\n")
+	below := func(advice string) string { return strings.ReplaceAll(advice, "in docs/troubleshooting.md", "below") }
+	var reasons, codes strings.Builder
+	reasons.WriteString("| reason | meaning | what to do |\n|---|---|---|\n")
 	for _, r := range roster.Reasons() {
 		require.NotEmpty(t, r.Advice(), "reason %s has no advice", r)
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r, r.Sentence(), strings.ReplaceAll(r.Advice(), "in docs/troubleshooting.md", "below"))
+		fmt.Fprintf(&reasons, "| `%s` | %s | %s |\n", r, r.Sentence(), below(r.Advice()))
 	}
-	rendered(t, "troubleshooting.md", between(t, "troubleshooting.md", "reasons", b.String()))
+	codes.WriteString("| code | meaning | what to do |\n|---|---|---|\n")
+	for _, f := range messages.Failures() {
+		fmt.Fprintf(&codes, "| `%s` | %s | %s |\n", f.Code, f.Meaning, below(f.Do))
+	}
+	page := between(t, "troubleshooting.md", "reasons", reasons.String())
+	rendered(t, "troubleshooting.md", within(t, page, "codes", codes.String()))
+}
+
+// The page says what each kind of dead letter means.
+func TestTroubleshootingPageHasEveryDeadLetter(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("| reason | resolution | meaning | what to do |\n|---|---|---|---|\n")
+	cell := func(text string) string {
+		if text == "" {
+			return "any other"
+		}
+		return "`" + text + "`"
+	}
+	for _, c := range bulk.LetterCases() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(c.Reason), cell(c.Resolution), c.Means, c.WhatToDo)
+	}
+	rendered(t, "troubleshooting.md", between(t, "troubleshooting.md", "letters", b.String()))
 }
 
 // description is what the page shows of the OpenAPI document.

@@ -23,7 +23,7 @@ var advice = [...]string{
 	SessionUnknown:  "Nothing: the answer takes one store query.",
 	NoWorkerYet:     "The action has `on_no_worker: wait`. Find out why the pool has no worker: `troupe pools`, `troupe doctor`. The execution fails with `no_workers` after `executor.no_worker_deadline`.",
 	Settling:        "Nothing: after a start the router waits one heartbeat interval before it says that there are no workers.",
-	PoolBroken:      "See *A broken pool* in docs/troubleshooting.md.",
+	PoolBroken:      "`troupe pools -o json` has the last error. Mend what it names (a module, a file, a secret, the interpreter), then `troupe reload`: see *A broken pool* in docs/troubleshooting.md.",
 	BackedOff:       "Its workers do not start it. `troupe get ID --events` shows the reasons. Check the workers that it names.",
 	BeingPlaced:     "Nothing: this takes one store transaction. If it stays, the disk is slow or full: check `troupe doctor` and `troupe_store_transaction_seconds`.",
 	OnQueue:         "Nothing: it is claimed when the worker is free, or taken back after `executor.claim_timeout` (15 s). Its status may still be `requested`: with the dispatch `direct` it becomes `running` by its claim.",

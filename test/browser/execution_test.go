@@ -36,6 +36,7 @@ func TestAFailureLeadsOn(t *testing.T) {
 		return strings.Contains(p.text(".card.bad"), "Retried as ") && strings.Count(p.text(".card.bad"), second.ID[len(second.ID)-6:]) == 1
 	})
 	p.shows(".facts", "0 of 0")
+	p.shows(".card.bad", "What to do: The code is the action's own")
 	p.until("both links of the chain with their times", func() bool { return p.count(".chain li") == 2 && p.count(".chain time") == 2 })
 	p.do(chromedp.Evaluate("document.querySelector('.lanes svg a[href^=\"workers/\"]').dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))", nil))
 	p.until("its worker's page", func() bool { return strings.Contains(p.value("location.pathname"), "/console/workers/n1/") })

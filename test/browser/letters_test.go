@@ -73,6 +73,8 @@ func TestTheBodyOfADeadLetterStaysOpen(t *testing.T) {
 	require.NoError(t, servers.Execute(store, "INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, body, resolution) VALUES (now(), NULL, 1, '', '', 'q', 'malformed', 'the whole body', 'failed')"))
 	p := open(t, n, "/console/dead-letters/1")
 	p.shows("summary", "Show it")
+	p.shows(".why", "What to do: Check")
+	p.looks("letter")
 	p.click("Pause") // asked for once, so that what comes next is another answer
 	p.do(chromedp.Click("main details > summary"))
 	p.shows("main details[open]", "the whole body")

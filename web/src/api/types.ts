@@ -374,6 +374,8 @@ export interface DeadLetter {
   execution_gone?: boolean
 }
 export interface DeadLetterDetail extends DeadLetter {
+  means?: string
+  what_to_do?: string
   died_at?: string
   headers?: unknown
   /** In base64. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { bytes, plain, visible } from './text'
+import { bytes, plain, visible, wordsOf } from './text'
 
 describe('visible', () => {
   for (const [text, want] of [
@@ -23,4 +23,9 @@ describe('plain', () => {
 describe('bytes', () => {
   it('are read as UTF-8', () => expect(bytes('aMOpIPCfkYs=')).toBe('hé 👋'))
   it('mark what is none', () => expect(bytes('/2E=')).toBe('\ufffda'))
+})
+
+it('has commands and titles apart', () => {
+  expect(wordsOf('`troupe list --q "*"`: see *A broken pool* below, or 2 * 3 * 4')).toEqual([
+    { kind: 'code', text: 'troupe list --q "*"' }, { kind: 'text', text: ': see ' }, { kind: 'title', text: 'A broken pool' }, { kind: 'text', text: ' below, or 2 * 3 * 4' }])
 })

@@ -27,3 +27,9 @@ export const short = (id: string): string => (id.length > 16 ? `${id.slice(0, 8)
 export function bytes(base64: string): string {
   return new TextDecoder().decode(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)))
 }
+
+/** A text of ours in parts: what stands between backticks is a command or a name, and between asterisks the title of a section. */
+export function wordsOf(text: string): { kind: 'text' | 'code' | 'title'; text: string }[] {
+  return text.split(/(`[^`]*`|\*[^*\s][^*]*\*)/).flatMap((part, i) =>
+    part === '' ? [] : [i % 2 ? { kind: part[0] === '`' ? 'code' as const : 'title' as const, text: part.slice(1, -1) } : { kind: 'text' as const, text: part }])
+}
