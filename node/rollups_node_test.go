@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/rollup"
 )
@@ -85,16 +86,23 @@ func TestANodeRemembersTheRunsOfItsWorkers(t *testing.T) {
 	require.Equal(t, 7, count(view.RunsList))
 }
 
-// An execution that a node has stored and the store has no more is missing.
-func TestALedgerNamesWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	data, pack := t.TempDir(), goPack(t, map[string]string{"noop": ""})
-	settings := handle(map[string]messages.Handler{"noop": noop})
+// ranTen leaves a store in which a node has run ten executions, with what a node needs to go on.
+func ranTen(t *testing.T) (data, pack string, settings func(*node.Config)) {
+	t.Helper()
+	data, pack = t.TempDir(), goPack(t, map[string]string{"noop": ""})
+	settings = handle(map[string]messages.Handler{"noop": noop})
 	k := boot(t, data, settings, pack)
 	for range 10 {
 		k.run("t.noop", nil)
 	}
 	require.NoError(t, k.stop())
+	return data, pack, settings
+}
+
+// An execution that a node has stored and the store has no more is missing.
+func TestALedgerNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	data, pack, settings := ranTen(t)
 	db, err := sql.Open("sqlite", filepath.Join(data, "troupe.db"))
 	require.NoError(t, err)
 	for _, statement := range []string{
@@ -105,9 +113,30 @@ func TestALedgerNamesWhatIsMissing(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, db.Close())
-	k = boot(t, data, settings, pack)
+	k := boot(t, data, settings, pack)
 	l, err := k.Backend.Ledger(t.Context(), time.Now().Add(-time.Hour), time.Now())
 	require.NoError(t, err)
 	require.Equal(t, []int64{7, 10, 3}, []int64{l.Accepted, l.Counted, l.Missing})
 	require.False(t, l.AddsUp)
+}
+
+// Executions that retention has deleted are in the ledger, which adds up as before.
+func TestALedgerAddsUpAfterRetention(t *testing.T) {
+	t.Parallel()
+	data, pack, settings := ranTen(t)
+	k := boot(t, data, func(c *node.Config) {
+		settings(c)
+		c.RetainExecutions, c.RetentionInterval, c.RetentionBatch = time.Millisecond, 50*time.Millisecond, 3
+	}, pack)
+	ledger := func() *rollup.Ledger {
+		l, err := k.Backend.Ledger(t.Context(), time.Now().Add(-time.Hour), time.Now())
+		require.NoError(t, err)
+		return l
+	}
+	require.Eventually(t, func() bool { return ledger().Purged == 10 && ledger().Purging == 0 }, 20*time.Second, 50*time.Millisecond)
+	l := ledger()
+	require.Equal(t, []int64{10, 10, 0}, []int64{l.Accepted, l.Counted, l.Missing})
+	require.Empty(t, l.Ended)
+	require.Zero(t, l.PurgedFrom)
+	require.True(t, l.AddsUp)
 }

@@ -102,7 +102,7 @@ type Retention struct {
 	RetainDeadLetters time.Duration `yaml:"dead_letters" zero:"forever" range:"0..316224000" unit:"s" help:"Dead letters. 0: for ever."`
 	RetainEvents      time.Duration `yaml:"worker_events" zero:"forever" range:"0..316224000" unit:"s" help:"Workers' transitions. 0: for ever."`
 	RetainJournal     time.Duration `yaml:"journal" zero:"forever" range:"0..316224000" unit:"s" help:"The journal: what happened to nodes, pools, routers, sessions and servers, and what operators did. Also the counts of executions by minute, for 6 hours at least, what the workers were every few minutes, and ended operations. 0: for ever."`
-	RetainCounts      time.Duration `yaml:"counts" zero:"forever" range:"0..316224000" unit:"s" help:"The counts of executions by the hour. 0: for ever."`
+	RetainCounts      time.Duration `yaml:"counts" zero:"forever" range:"0..316224000" unit:"s" help:"The counts of executions by the hour, and of those that were deleted. 0: for ever."`
 	RetainSessions    time.Duration `yaml:"sessions" zero:"forever" range:"0..316224000" unit:"s" help:"Unbound sessions, since their last use. 0: for ever."`
 	RetainNodes       time.Duration `yaml:"nodes" zero:"forever" range:"0..316224000" unit:"s" help:"Dead incarnations. 0: for ever."`
 	RetentionInterval time.Duration `yaml:"interval" range:"0.1..86400" unit:"s" help:"How often old rows are deleted."`

@@ -25,6 +25,10 @@ func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Le
 		return nil, err
 	}
 	from, to = from.Truncate(time.Minute), to.Add(time.Minute-1).Truncate(time.Minute)
+	purged, err := q.cfg.Store.CountPurged(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
 	in, err := q.cfg.Store.CountRequested(ctx, store.CountQuery{From: from.Add(-rollup.LedgerBefore), To: to.Add(rollup.LedgerAfter), Within: ledgerTime})
 	if err != nil {
 		return nil, err
@@ -35,7 +39,11 @@ func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Le
 	if err != nil {
 		return nil, err
 	}
-	l.Compare(sums[rollup.Submitted], around, keptFrom(now, q.cfg.Retains))
+	gone, err := q.deleted(ctx, from, compared, to, now, purged)
+	if err != nil {
+		return nil, err
+	}
+	l.Compare(sums[rollup.Submitted], around, gone, keptFrom(now, q.cfg.Retains))
 	if !cut.IsZero() {
 		l.Notes = append(l.Notes, "the nodes' counts are read up to "+cut.UTC().Format(time.RFC3339)+", so later ones are not compared; ask for less time")
 	}
@@ -49,6 +57,26 @@ func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Le
 		l.Leave(to, sums)
 	}
 	return l, nil
+}
+
+// deleted says what retention has deleted of a time, the executions of which were counted before up to compared. Before says what it had
+// deleted when that began.
+func (q *executions) deleted(ctx context.Context, from, compared, to, now time.Time, before store.PurgedCount) (gone rollup.Deleted, err error) {
+	purged, err := q.cfg.Store.CountPurged(ctx, from, compared)
+	if err != nil {
+		return gone, err
+	}
+	all := purged
+	if compared.Before(to) {
+		if all, err = q.cfg.Store.CountPurged(ctx, from, to); err != nil {
+			return gone, err
+		}
+	}
+	gone = rollup.Deleted{N: purged.N, Around: purged.Before + purged.Behind, During: min(purged.N, max(0, all.N-before.N)), From: purged.From}
+	if kept := keptFrom(now, q.cfg.Hours); kept.After(gone.From) {
+		gone.From = kept // as long as the numbers are kept
+	}
+	return gone, nil
 }
 
 // sums adds up what the nodes counted in a time, by how it ended. Cut is where it has met its bound; zero: it has read all.

@@ -109,6 +109,7 @@ type Store interface {
 	RollupFolds(ctx context.Context, q store.FoldQuery) ([]store.Fold, error)
 	ReadRollupHours(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
 	CountRequested(ctx context.Context, q store.CountQuery) (store.Counted, error)
+	CountPurged(ctx context.Context, from, to time.Time) (store.PurgedCount, error)
 }
 
 // Pools are this node's own pools.

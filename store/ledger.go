@@ -12,14 +12,26 @@ type Ledger interface {
 	// CountRequested counts the executions that were requested in a time by minute and status, the oldest first, until it has met a bound of
 	// the query.
 	CountRequested(ctx context.Context, q CountQuery) (Counted, error)
+	// CountPurged says how many executions Purge has deleted of those that were requested at from or later and before to, both whole minutes.
+	CountPurged(ctx context.Context, from, to time.Time) (PurgedCount, error)
+}
+
+// PurgedCount counts the executions of a time that Purge has deleted.
+type PurgedCount struct {
+	N      int64
+	Before int64 // requested within CountTail before the time
+	Behind int64 // requested within CountEdge behind the time
+	// From is from when on all is counted: what was requested before may have been deleted by an older version. Zero: all is counted.
+	From time.Time
 }
 
 // Bounds of one count.
 const (
 	CountMax   = 200_000 // executions
 	CountSlice = 2000    // executions that are counted between two looks at the clock
-	// CountEdge is the beginning of a minute of which MinuteCount.Edge counts.
+	// CountEdge is the beginning of a minute of which MinuteCount.Edge counts, and CountTail the end of one, as PurgedCount.Before counts it.
 	CountEdge = time.Second
+	CountTail = 3 * time.Second
 )
 
 // CountQuery asks for the executions that were requested at From or later and before To.

@@ -77,7 +77,7 @@ type Store interface {
 	// Purge deletes rows older than the given times, in one bounded batch of each kind. It looks at a bounded number of
 	// rows, and the next call continues after them, so that rows which must stay never hide others. If one kind fails,
 	// Purge still deletes the others: it returns that error and what was deleted. A session stays while an execution of it
-	// waits or runs, because that run may have to be told of lost state.
+	// waits or runs, because that run may have to be told of lost state. CountPurged knows of the executions that it deletes.
 	Purge(ctx context.Context, p Purge) (Purged, error)
 	// Close ends the store's work and releases its lock. Calls in progress end with ErrClosed or their result.
 	Close() error
@@ -320,7 +320,7 @@ type Purge struct {
 	EventsBefore      time.Time // worker events
 	JournalBefore     time.Time // entries of the journal, keyframes, and operations that have ended or were never started
 	MinutesBefore     time.Time // rollups of minutes; a whole hour, so that none is left with some of its minutes
-	HoursBefore       time.Time // rollups of hours
+	HoursBefore       time.Time // rollups of hours, and the numbers of what was purged
 	SessionsBefore    time.Time // unbound sessions, unused since
 	NodesBefore       time.Time // dead incarnations and their workers
 	Limit             int       // rows of each kind in one call

@@ -19,8 +19,9 @@ func (l ledger) command() *cobra.Command {
 	var since, until string
 	cmd := &cobra.Command{
 		Use: "ledger", Short: "Show what became of the executions of a time, and whether any is missing", Args: exactly(),
-		Long: "Show how the executions ended that were requested in a time, such as that of a deployment, and how many are open. All of them must have\n" +
-			"ended or be open, and the store must have each that a node counted when it stored it. The command exits with 1 where one is missing.\n" +
+		Long: "Show how the executions ended that were requested in a time, such as that of a deployment, how many are open, and how many have ended and\n" +
+			"were deleted by retention (purged). Together they must be as many as the nodes counted when they stored them. The command exits with 1\n" +
+			"where one is missing.\n" +
 			"Nodes count by minute, so the time begins and ends with one.",
 		Example: "  troupe ledger\n  troupe ledger --since 2030-01-31T08:00:00Z --until 2030-01-31T08:10:00Z",
 	}
@@ -76,14 +77,14 @@ func (l ledger) verdict(v *rollup.Ledger) {
 
 // ledgerRows are the accepted ones, what became of them, and what is known of them beside that.
 func ledgerRows(v *rollup.Ledger) [][]string {
-	row := func(what string, n int64) []string { return []string{what, fmt.Sprint(n)} }
+	row := func(what string, n any) []string { return []string{what, fmt.Sprint(n)} }
 	rows := [][]string{row("accepted", v.Accepted)}
 	for _, list := range [][]rollup.StatusCount{v.Ended, v.Open} {
 		for _, s := range list {
 			rows = append(rows, row("  "+s.Status.String(), s.N))
 		}
 	}
-	rows = append(rows, row("counted by nodes", v.Counted), row("missing", v.Missing))
+	rows = append(rows, row("  purged", v.PurgedText()), row("counted by nodes", v.Counted), row("missing", v.Missing))
 	for _, also := range []struct {
 		what string
 		n    int64

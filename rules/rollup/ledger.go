@@ -22,17 +22,21 @@ type Ledger struct {
 	To    time.Time `json:"to" doc:"what was requested before it is counted"`
 	Until time.Time `json:"until,omitzero" doc:"not all of the time that was asked for is compared, because more are not counted at once; ask again from here"`
 
-	Accepted int64         `json:"accepted" doc:"executions in the store that were requested in the time"`
-	Retries  int64         `json:"retries" doc:"of accepted: made as the retry of another one"`
-	Ended    []StatusCount `json:"ended" doc:"of accepted: by how they ended"`
-	Open     []StatusCount `json:"open" doc:"of accepted: not ended, by where they stand"`
+	Accepted int64         `json:"accepted" doc:"executions that were requested in the time: ended, open and purged"`
+	Ended    []StatusCount `json:"ended" doc:"of accepted, in the store: by how they ended"`
+	Open     []StatusCount `json:"open" doc:"of accepted, in the store: not ended, by where they stand"`
+	Purged   int64         `json:"purged" doc:"of accepted: ended, and deleted by retention"`
+	// What limits the number of those that were deleted.
+	PurgedFrom time.Time `json:"purged_from,omitzero" doc:"of what was requested before this time, more than purged may have been deleted; missing: purged has all"`
+	Purging    int64     `json:"purging,omitempty" doc:"so many were deleted while the ledger was made, and may be among ended and among purged"`
 
-	Repeated  int64 `json:"repeated" doc:"of accepted: a worker ended while it ran them"`
-	TakenBack int64 `json:"taken_back" doc:"of accepted: taken back from a worker that had not claimed them, and not claimed since"`
-	StateLost int64 `json:"state_lost" doc:"of accepted: told that the state of their session was lost"`
+	Retries   int64 `json:"retries" doc:"of those in the store: made as the retry of another one"`
+	Repeated  int64 `json:"repeated" doc:"of those in the store: a worker ended while it ran them"`
+	TakenBack int64 `json:"taken_back" doc:"of those in the store: taken back from a worker that had not claimed them, and not claimed since"`
+	StateLost int64 `json:"state_lost" doc:"of those in the store: told that the state of their session was lost"`
 
 	Counted int64    `json:"counted" doc:"submissions and retries that the nodes counted when they stored them"`
-	Missing int64    `json:"missing" doc:"how many more the nodes counted than the store has; 0: none is missing"`
+	Missing int64    `json:"missing" doc:"how many more the nodes counted than were accepted; 0: none is missing"`
 	AddsUp  bool     `json:"adds_up" doc:"none is missing"`
 	Rest    *Rest    `json:"rest,omitempty" doc:"the time that was asked for from to on, which is not compared; missing: all of it is"`
 	Notes   []string `json:"notes,omitempty" doc:"what limits the comparison"`
@@ -119,17 +123,45 @@ func statusCounts(sums map[messages.Status]int64) []StatusCount {
 	return list
 }
 
-// Compare compares the executions with the nodes' number of submissions. Around are those that were requested shortly before and behind the
-// time, of which some may have been counted in it. Kept is from when on no execution was deleted that has ended; zero: none is ever.
-func (l *Ledger) Compare(counted, around int64, kept time.Time) {
-	l.Counted, l.Missing = counted, max(0, counted-l.Accepted-around)
+// Deleted counts the executions that retention has deleted.
+type Deleted struct {
+	N      int64     // requested in the time
+	Around int64     // requested shortly before and behind it
+	During int64     // deleted while the others were counted
+	From   time.Time // from when on all are counted, by when they were requested; zero: all
+}
+
+// Compare compares the executions, and those that were deleted, with the nodes' number of submissions. Around are those that were requested
+// shortly before and behind the time, of which some may have been counted in it. Kept is from when on no execution was deleted that has ended;
+// zero: none is ever.
+func (l *Ledger) Compare(counted, around int64, gone Deleted, kept time.Time) {
+	l.Accepted, l.Purged, l.Purging = l.Accepted+gone.N, gone.N, gone.During
+	l.Counted, l.Missing = counted, max(0, counted-l.Accepted-around-gone.Around)
 	l.AddsUp = l.Missing == 0
-	if l.From.Before(kept) {
-		l.Notes = append(l.Notes, fmt.Sprintf("executions that ended before %s are deleted, so they may be missing here", kept.UTC().Format(time.RFC3339)))
+	if l.From.Before(gone.From) && (l.Missing > 0 || l.From.Before(kept)) {
+		l.PurgedFrom = gone.From
+		l.Notes = append(l.Notes, fmt.Sprintf("of executions that were requested before %s, it is not known how many were deleted, so they may be missing here", gone.From.UTC().Format(time.RFC3339)))
+	}
+	if gone.During > 0 {
+		l.Notes = append(l.Notes, fmt.Sprintf("%d were deleted while the ledger was made, so as many may be counted twice; ask again", gone.During))
 	}
 	if l.Accepted > counted {
-		l.Notes = append(l.Notes, fmt.Sprintf("%d more are stored than the nodes counted: a program stored them in a transaction of its own, their "+
+		l.Notes = append(l.Notes, fmt.Sprintf("%d more were accepted than the nodes counted: a program stored them in a transaction of its own, their "+
 			"counts are not written yet (10 s), they were stored just before or after the time, or a node ended before it wrote its last counts", l.Accepted-counted))
+	}
+}
+
+// PurgedText is the number of those that were deleted, with what limits it.
+func (l *Ledger) PurgedText() string {
+	switch {
+	case l.PurgedFrom.IsZero() && l.Purging > 0:
+		return fmt.Sprintf("≈ %d", l.Purged)
+	case l.PurgedFrom.IsZero():
+		return fmt.Sprint(l.Purged)
+	case l.Purged == 0:
+		return "unknown"
+	default:
+		return fmt.Sprintf("≥ %d", l.Purged)
 	}
 }
 

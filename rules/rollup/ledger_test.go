@@ -23,21 +23,34 @@ func TestALedgerAddsUpUnlessOneIsMissing(t *testing.T) {
 		name    string
 		in      []Requested
 		counted int64
+		gone    Deleted
 		kept    time.Time
 		missing int64
+		purged  string
 		notes   []string
 	}{
-		{"as many as were counted", in, 100, time.Time{}, 0, nil},
-		{"some of those shortly before and behind were counted in it", in, 105, time.Time{}, 0, nil},
-		{"more were counted than there are", in, 107, time.Time{}, 2, nil},
-		{"none is in the store", nil, 3, time.Time{}, 3, nil},
-		{"a program stored some by itself", in, 60, time.Time{}, 0, []string{"40 more are stored"}},
-		{"some were deleted", in, 110, from.Add(time.Minute), 5, []string{"ended before 2026-03-01T03:01:00Z are deleted"}},
-		{"none was deleted yet", in, 100, from, 0, nil},
+		{"as many as were counted", in, 100, Deleted{}, time.Time{}, 0, "0", nil},
+		{"some of those shortly before and behind were counted in it", in, 105, Deleted{}, time.Time{}, 0, "0", nil},
+		{"more were counted than there are", in, 107, Deleted{}, time.Time{}, 2, "0", nil},
+		{"none is in the store", nil, 3, Deleted{}, time.Time{}, 3, "0", nil},
+		{"a program stored some by itself", in, 60, Deleted{}, time.Time{}, 0, "0", []string{"40 more were accepted"}},
+		{"some were deleted", in, 110, Deleted{N: 10}, from.Add(time.Minute), 0, "10", nil},
+		{"some were deleted, and more are missing", in, 118, Deleted{N: 10}, from.Add(time.Minute), 3, "10", nil},
+		{"some of those beside it were deleted", in, 118, Deleted{N: 10, Around: 3}, from.Add(time.Minute), 0, "10", nil},
+		{"all were deleted", nil, 10, Deleted{N: 10}, to, 0, "10", nil},
+		{"some were deleted meanwhile", in, 108, Deleted{N: 8, During: 3}, from.Add(time.Minute), 0, "≈ 8", []string{"3 were deleted while"}},
+		{"deletions were not counted then", in, 110, Deleted{N: 2, From: mid}, from.Add(time.Minute), 3, "≥ 2", []string{"requested before 2026-03-01T03:30:00Z"}},
+		{"none was counted", in, 100, Deleted{From: mid}, from.Add(time.Minute), 0, "unknown", []string{"it is not known how many were deleted"}},
+		{"nothing can have been deleted yet", in, 100, Deleted{From: mid}, from, 0, "0", nil},
+		{"nothing is ever deleted", in, 100, Deleted{From: mid}, time.Time{}, 0, "0", nil},
+		{"some are missing, and it was kept for a shorter time before", in, 107, Deleted{From: mid}, from, 2, "unknown", []string{"may be missing here"}},
+		{"deletions were counted by then", in, 110, Deleted{N: 2, From: from}, from.Add(time.Minute), 3, "2", nil},
 	} {
 		l, around := NewLedger(from, to, c.in)
-		l.Compare(c.counted, around, c.kept)
+		l.Compare(c.counted, around, c.gone, c.kept)
 		require.Equal(t, c.missing, l.Missing, c.name)
+		require.Equal(t, c.purged, l.PurgedText(), c.name)
+		require.Equal(t, l.Accepted, total(l.Ended)+total(l.Open)+l.Purged, c.name)
 		require.Equal(t, c.missing == 0, l.AddsUp, c.name)
 		require.Len(t, l.Notes, len(c.notes), c.name)
 		for i, note := range c.notes {
@@ -75,7 +88,7 @@ func TestALedgerSaysWhatItDoesNotCompare(t *testing.T) {
 		sums.Add(&r)
 	}
 	l, around := NewLedger(from, from.Add(time.Minute), []Requested{{Minute: from, Status: messages.Completed, N: 5}})
-	l.Compare(5, around, time.Time{})
+	l.Compare(5, around, Deleted{}, time.Time{})
 	l.Leave(to, sums)
 	require.Equal(t, &Rest{From: from.Add(time.Minute), To: to, Submitted: 40, Ended: []StatusCount{{messages.Completed, 31}, {messages.Failed, 3}}}, l.Rest)
 	require.Equal(t, []int64{5, 5, 0}, []int64{l.Accepted, l.Counted, l.Missing})
@@ -83,8 +96,15 @@ func TestALedgerSaysWhatItDoesNotCompare(t *testing.T) {
 	require.Empty(t, l.Notes)
 
 	l, around = NewLedger(from, from, nil)
-	l.Compare(0, around, time.Time{})
+	l.Compare(0, around, Deleted{}, time.Time{})
 	l.Leave(to, Sums{})
 	require.Equal(t, []any{from, from, from.Add(time.Minute)}, []any{l.To, l.Rest.From, l.Until}, "who asks again from there goes on")
 	require.Contains(t, l.Notes[0], "nothing is compared")
+}
+
+func total(list []StatusCount) (n int64) {
+	for _, s := range list {
+		n += s.N
+	}
+	return n
 }

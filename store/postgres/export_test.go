@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,7 +65,7 @@ func MigrateTo(ctx context.Context, c Config, version int) error {
 	if err != nil {
 		return err
 	}
-	return upgrade(ctx, conn, c, all[:version])
+	return upgrade(ctx, conn, c, slices.DeleteFunc(all, func(m migration) bool { return m.version > version }))
 }
 
 // Ask runs a query for one text on a connection of the pool.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -41,4 +42,15 @@ func (s *executionRows) CountRequested(ctx context.Context, q store.CountQuery) 
 		}, countRequestedSQL, above, last, size, timeOf(q.From), timeOf(q.To), intervalOf(store.CountEdge))
 		return slice, err
 	})
+}
+
+const countPurgedSQL = `SELECT coalesce(sum(n) FILTER (WHERE minute >= $1 AND minute < $2), 0)::bigint, coalesce(sum(tail) FILTER (WHERE minute < $1), 0)::bigint,
+ coalesce(sum(edge) FILTER (WHERE minute = $2), 0)::bigint, (SELECT at FROM purged_from) FROM purged WHERE minute >= $1 - interval '1 minute' AND minute <= $2`
+
+// CountPurged says how many executions of a time were deleted.
+func (s *executionRows) CountPurged(ctx context.Context, from, to time.Time) (c store.PurgedCount, err error) {
+	err = s.query(ctx, "count what was purged", func(v *scanner) {
+		c = store.PurgedCount{N: v.integer(), Before: v.integer(), Behind: v.integer(), From: v.time()}
+	}, countPurgedSQL, timeOf(from), timeOf(to))
+	return c, err
 }

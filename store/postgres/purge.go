@@ -19,10 +19,10 @@ const stretchMax = 20_000
 const stretchMin = 50
 
 // purgeSQL deletes ended executions with all their rows, after the cursor $1 and up to the horizon $2: an execution
-// requested after that time cannot have ended before it. It returns how many it looked at, up to where, and how many it
-// deleted.
-var purgeSQL = store.Statement(`WITH w AS MATERIALIZED (SELECT seq, id FROM request WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3),
- v AS MATERIALIZED (SELECT e.id, e.seq FROM w JOIN execution e ON e.id = w.id
+// requested after that time cannot have ended before it. It counts them by when they were requested, the minutes in order, because another
+// node may count in the same ones. It returns how many it looked at, up to where, and how many it deleted.
+var purgeSQL = store.Statement(`WITH w AS MATERIALIZED (SELECT seq, id, requested_at FROM request WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3),
+ v AS MATERIALIZED (SELECT e.id, e.seq, w.requested_at AS at FROM w JOIN execution e ON e.id = w.id
   WHERE e.status >= {completed} AND e.finished_at < $4 ORDER BY w.seq LIMIT $5 FOR UPDATE OF e SKIP LOCKED),
  l AS (DELETE FROM execution_label l USING v, request r, LATERAL jsonb_each_text(r.labels) k
   WHERE r.seq = v.seq AND r.labels IS NOT NULL AND l.key = k.key AND l.value = k.value AND l.seq = v.seq),
@@ -31,7 +31,11 @@ var purgeSQL = store.Statement(`WITH w AS MATERIALIZED (SELECT seq, id FROM requ
  x AS (DELETE FROM execution_event x USING v WHERE x.seq = v.seq),
  h AS (DELETE FROM webhook h USING v WHERE h.id = v.id),
  r AS (DELETE FROM request r USING v WHERE r.seq = v.seq),
- e AS (DELETE FROM execution e USING v WHERE e.id = v.id)
+ e AS (DELETE FROM execution e USING v WHERE e.id = v.id),
+ c AS (INSERT INTO purged AS c (minute, n, edge, tail) SELECT m.minute, count(*), count(*) FILTER (WHERE at < m.minute + $6::interval),
+   count(*) FILTER (WHERE at >= m.minute + interval '1 minute' - $7::interval)
+   FROM v, date_bin('1 minute', at, '2000-01-01') m (minute) GROUP BY m.minute ORDER BY m.minute
+  ON CONFLICT (minute) DO UPDATE SET n = c.n + excluded.n, edge = c.edge + excluded.edge, tail = c.tail + excluded.tail)
  SELECT (SELECT count(*) FROM w), (SELECT max(seq) FROM w), count(*), max(seq) FROM v`)
 
 // For sessions after the cursor ($1, $2) that have not been used for long, purgeLanesSQL locks the lanes, as every
@@ -95,6 +99,7 @@ const (
 	purgeHoursSQL     = "DELETE FROM rollup_hour WHERE ctid = ANY(ARRAY(SELECT ctid FROM rollup_hour WHERE hour < $1 ORDER BY hour LIMIT $2))"
 	purgeFoldsSQL     = "DELETE FROM rollup_fold WHERE hour IN (SELECT hour FROM rollup_fold WHERE hour < $1 ORDER BY hour LIMIT $2)"
 	purgeKeyframesSQL = "DELETE FROM keyframe WHERE (incarnation, at) IN (SELECT incarnation, at FROM keyframe WHERE at < $1 ORDER BY at LIMIT $2)"
+	purgeCountsSQL    = "DELETE FROM purged WHERE ctid = ANY(ARRAY(SELECT ctid FROM purged WHERE minute < $1 ORDER BY minute LIMIT $2 FOR UPDATE SKIP LOCKED))"
 	// Of operations, what was never started is purged too.
 	purgeOperationsSQL = "DELETE FROM operation WHERE id IN (SELECT id FROM operation WHERE created_at < $1 AND state NOT IN ('running', 'stopping') ORDER BY created_at LIMIT $2)"
 	purgeJournalSQL    = "DELETE FROM journal WHERE (incarnation, number) IN (SELECT incarnation, number FROM journal WHERE at < $1 ORDER BY at LIMIT $2)"

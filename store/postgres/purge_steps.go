@@ -38,6 +38,7 @@ func (w *purger) steps(p store.Purge) []purgeStep {
 		{p.MinutesBefore, true, byIndex("purge rollups", purgeRollupsSQL)},
 		{p.HoursBefore, true, byIndex("purge rollups of hours", purgeHoursSQL)},
 		{p.HoursBefore, false, byIndex("purge folds", purgeFoldsSQL)},
+		{p.HoursBefore, false, byIndex("purge numbers of what was purged", purgeCountsSQL)},
 		{p.JournalBefore, true, byIndex("purge keyframes", purgeKeyframesSQL)},
 		{p.JournalBefore, true, byIndex("purge operations", purgeOperationsSQL)},
 		{p.SessionsBefore, true, w.sessions.purgeSessions},
@@ -93,7 +94,7 @@ func (w *executionWalk) purge(ctx context.Context, s *core, before time.Time, li
 		var lookedTo, goneTo int64
 		err := s.query(ctx, "purge executions", func(v *scanner) {
 			looked, lookedTo, gone, goneTo = int(v.integer()), v.integer(), int(v.integer()), v.integer()
-		}, purgeSQL, w.after, horizon, stretch, before, rows)
+		}, purgeSQL, w.after, horizon, stretch, before, rows, intervalOf(store.CountEdge), intervalOf(store.CountTail))
 		w.took(err)
 		if err != nil {
 			return store.Purged{}, err

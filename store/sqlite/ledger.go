@@ -82,3 +82,51 @@ func (m *minuteOf) into(count *store.Count) {
 		count.Add(&of)
 	}
 }
+
+// purgedMinute counts deleted executions that were requested in a minute.
+type purgedMinute struct{ minute, n, edge, tail int64 }
+
+// purgedMinutes counts deleted executions by the minute of their request. They are added nearly in order of time, so a minute mostly follows
+// itself, and one that comes again is added up in the store.
+type purgedMinutes []purgedMinute
+
+func (p *purgedMinutes) add(requested int64) {
+	in := requested % minuteMicros
+	if last := len(*p) - 1; last < 0 || (*p)[last].minute != requested-in {
+		*p = append(*p, purgedMinute{minute: requested - in})
+	}
+	m := &(*p)[len(*p)-1]
+	m.n++
+	if in < store.CountEdge.Microseconds() {
+		m.edge++
+	}
+	if in >= minuteMicros-store.CountTail.Microseconds() {
+		m.tail++
+	}
+}
+
+func (p purgedMinutes) save(w *writer) error {
+	for _, m := range p {
+		if err := w.exec(`INSERT INTO purged (minute, n, edge, tail) VALUES (?, ?, ?, ?)
+ ON CONFLICT (minute) DO UPDATE SET n = n + excluded.n, edge = edge + excluded.edge, tail = tail + excluded.tail`, m.minute, m.n, m.edge, m.tail); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const countPurged = `SELECT coalesce(sum(n) FILTER (WHERE minute >= ?1 AND minute < ?2), 0), coalesce(sum(tail) FILTER (WHERE minute < ?1), 0),
+ coalesce(sum(edge) FILTER (WHERE minute = ?2), 0), coalesce((SELECT value FROM meta WHERE name = 'purged_from'), 0)
+ FROM purged WHERE minute >= ?1 - ?3 AND minute <= ?2`
+
+// CountPurged says how many executions of a time were deleted.
+func (s *Store) CountPurged(ctx context.Context, from, to time.Time) (counted store.PurgedCount, err error) {
+	err = s.read(ctx, "count what was purged", func(c *conn) error {
+		return c.query(countPurged, func(row row) error {
+			v := scanner{row: row}
+			counted = store.PurgedCount{N: v.integer(), Before: v.integer(), Behind: v.integer(), From: v.time()}
+			return v.err
+		}, micros(from), micros(to), minuteMicros)
+	})
+	return counted, err
+}

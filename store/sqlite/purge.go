@@ -48,7 +48,8 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
  (SELECT minute, incarnation, pool, action, version, status, code FROM rollup WHERE minute < ?1 ORDER BY minute LIMIT ?2)`)},
 		{p.HoursBefore, s.purgeBy("purge rollups of hours", `DELETE FROM rollup_hour WHERE (hour, pool, action, version, status, code) IN
  (SELECT hour, pool, action, version, status, code FROM rollup_hour WHERE hour < ?1 ORDER BY hour LIMIT ?2)`,
-			"DELETE FROM rollup_fold WHERE hour IN (SELECT hour FROM rollup_fold WHERE hour < ?1 ORDER BY hour LIMIT ?2)")},
+			"DELETE FROM rollup_fold WHERE hour IN (SELECT hour FROM rollup_fold WHERE hour < ?1 ORDER BY hour LIMIT ?2)",
+			"DELETE FROM purged WHERE minute IN (SELECT minute FROM purged WHERE minute < ?1 ORDER BY minute LIMIT ?2)")},
 		{p.JournalBefore, s.purgeBy("purge keyframes", `DELETE FROM keyframe WHERE (incarnation, at) IN
  (SELECT incarnation, at FROM keyframe WHERE at < ?1 ORDER BY at LIMIT ?2)`)},
 		{p.JournalBefore, s.purgeBy("purge operations", `DELETE FROM operation WHERE id IN
@@ -97,8 +98,8 @@ func (s *Store) purgeBy(what string, sql ...string) func(context.Context, time.T
 
 // oldExecution is an ended execution that is old enough to delete. An outcome never changes, so a reader may select it.
 type oldExecution struct {
-	seq    int64
-	labels []byte
+	seq, requested int64
+	labels         []byte
 }
 
 func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int) (store.Purged, error) {
@@ -117,17 +118,21 @@ func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int
 	var n int
 	err = s.write(ctx, "purge executions", limit, func(w *writer) error {
 		n = 0
+		var gone purgedMinutes
 		for _, v := range old {
-			gone, err := w.deleteExecution(v)
+			deleted, err := w.deleteExecution(v)
 			if err != nil {
 				return err
 			}
-			n += gone
+			if deleted > 0 {
+				n += deleted
+				gone.add(v.requested)
+			}
 		}
 		if n > 0 {
 			w.cache.dropEnded()
 		}
-		return nil
+		return gone.save(w)
 	})
 	if err != nil {
 		return store.Purged{}, err // the writer may still use n
@@ -137,7 +142,7 @@ func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int
 }
 
 // endedSQL looks at one stretch after a seq. The last row says where it ended.
-var endedSQL = store.Statement(`SELECT e.seq, r.labels, e.status >= {completed} AND e.finished_at < ?3 FROM (SELECT seq, status, finished_at FROM execution NOT INDEXED
+var endedSQL = store.Statement(`SELECT e.seq, r.requested_at, r.labels, e.status >= {completed} AND e.finished_at < ?3 FROM (SELECT seq, status, finished_at FROM execution NOT INDEXED
  WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?4) e CROSS JOIN request r ON r.seq = e.seq`)
 
 // ended finds the oldest ended executions after a seq, and returns where the next look continues; 0: at the start,
@@ -152,7 +157,7 @@ func ended(c *conn, after int64, before time.Time, limit int) (out []oldExecutio
 		looked, full := 0, false
 		err = c.query(endedSQL, func(row row) error {
 			v := scanner{row: row}
-			seq, labels, old := v.integer(), v.bytes(), v.boolean()
+			seq, requested, labels, old := v.integer(), v.integer(), v.bytes(), v.boolean()
 			looked++
 			switch {
 			case full:
@@ -160,7 +165,7 @@ func ended(c *conn, after int64, before time.Time, limit int) (out []oldExecutio
 				full = true
 			default:
 				if old {
-					out = append(out, oldExecution{seq: seq, labels: labels})
+					out = append(out, oldExecution{seq: seq, requested: requested, labels: labels})
 				}
 				after = seq
 			}

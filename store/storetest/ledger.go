@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -159,6 +160,72 @@ func testCountOfMany(t *testing.T, k *kit) {
 		before, _ := sum(store.CountQuery{From: whole.From, To: until})
 		require.LessOrEqual(t, before, n, "%s: all that was requested before that is counted", name)
 	}
+}
+
+// testCountPurged compares what was counted of purged executions with the executions themselves, after each batch.
+func testCountPurged(t *testing.T, k *kit) {
+	ctx := t.Context()
+	kept := k.bring(t, messages.Running)
+	var all []messages.Execution
+	for _, status := range []messages.Status{messages.Completed, messages.Failed, messages.Cancelled, messages.Completed, messages.Completed} {
+		all = append(all, k.bring(t, status, func(e *messages.Execution) { e.Labels = map[string]string{"a": "b"} }))
+	}
+	now, err := k.Now(ctx)
+	require.NoError(t, err)
+	k.countsPurged(t, append(all, kept), nil)
+	for more := true; more; {
+		purged, err := k.Purge(ctx, store.Purge{FinishedBefore: now.Add(time.Hour), Limit: 2})
+		require.NoError(t, err)
+		more = purged.More
+		var gone []messages.Execution
+		for _, e := range all {
+			if _, err := k.Get(ctx, e.ID); errors.Is(err, store.ErrNotFound) {
+				gone = append(gone, e)
+			}
+		}
+		k.countsPurged(t, append(all, kept), gone)
+	}
+	k.countsPurged(t, append(all, kept), all)
+
+	last := all[len(all)-1].RequestedAt.Truncate(time.Minute)
+	_, err = k.Purge(ctx, store.Purge{HoursBefore: last, Limit: 100})
+	require.NoError(t, err)
+	all = slices.DeleteFunc(all, func(e messages.Execution) bool { return e.RequestedAt.Before(last) })
+	k.countsPurged(t, all, all)
+	_, err = k.Purge(ctx, store.Purge{HoursBefore: last.Add(time.Hour), Limit: 100})
+	require.NoError(t, err)
+	k.countsPurged(t, all, nil)
+}
+
+// countsPurged compares the number of purged executions for each stretch of minutes.
+func (k *kit) countsPurged(t *testing.T, all, gone []messages.Execution) {
+	t.Helper()
+	first, last := all[0].RequestedAt, all[0].RequestedAt
+	for _, e := range all {
+		first, last = store.OldestOf(first, e.RequestedAt), latest(last, e.RequestedAt)
+	}
+	end := last.Truncate(time.Minute).Add(2 * time.Minute)
+	for from := first.Truncate(time.Minute).Add(-2 * time.Minute); !from.After(end); from = from.Add(time.Minute) {
+		for to := from; !to.After(end); to = to.Add(time.Minute) {
+			var want store.PurgedCount
+			for _, e := range gone {
+				at := e.RequestedAt
+				want.N += one(!at.Before(from) && at.Before(to))
+				want.Before += one(at.Before(from) && !at.Before(from.Add(-store.CountTail)))
+				want.Behind += one(!at.Before(to) && at.Before(to.Add(store.CountEdge)))
+			}
+			got, err := k.CountPurged(t.Context(), from, to)
+			require.NoError(t, err)
+			require.Equal(t, want, got, "from %s to %s", from, to)
+		}
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func one(is bool) int64 {

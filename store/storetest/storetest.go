@@ -54,6 +54,7 @@ var suite = []named{
 	{"the journal of workers: starts that failed", testWorkerJournalStarts},
 	{"executions counted by when they were requested", testCountRequested},
 	{"a count of many executions", testCountOfMany},
+	{"executions counted that were purged", testCountPurged},
 	{"operations", testOperations},
 	{"operations are taken over", testOperationsTaken},
 	{"operations are stopped", testOperationsStopped},

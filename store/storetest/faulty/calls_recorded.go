@@ -97,3 +97,8 @@ func (c *calls) ReadRollupHours(ctx context.Context, q store.RollupQuery) (store
 func (c *calls) CountRequested(ctx context.Context, q store.CountQuery) (store.Counted, error) {
 	return value(ctx, c, once, func() (store.Counted, error) { return c.Store.CountRequested(ctx, q) })
 }
+
+// CountPurged implements store.Store.
+func (c *calls) CountPurged(ctx context.Context, from, to time.Time) (store.PurgedCount, error) {
+	return value(ctx, c, once, func() (store.PurgedCount, error) { return c.Store.CountPurged(ctx, from, to) })
+}
