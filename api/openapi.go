@@ -113,6 +113,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[failures.Share]():     "ErrorShare",
 	reflect.TypeFor[rollup.Line]():        "SeriesLine",
 	reflect.TypeFor[rollup.Rest]():        "LedgerRest",
+	reflect.TypeFor[rollup.Restored]():    "LedgerRestored",
 	reflect.TypeFor[rollup.Digest]():      "CountsView",
 	reflect.TypeFor[rollup.DigestRange](): "CountsRange",
 	reflect.TypeFor[rollup.Failure]():     "FailureCount",

@@ -274,6 +274,12 @@ func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
 	require.False(t, moved.Lost)
 	require.NotEqual(t, one.Pid, moved.Pid)
 	require.Greater(t, moved.Epoch, one.Epoch)
+	restored := func() int64 {
+		l, err := k.Backend.Ledger(t.Context(), time.Now().Add(-time.Hour), time.Now())
+		require.NoError(t, err)
+		return l.Restored.N
+	}
+	k.until("the ledger has the restored session", func() bool { return restored() == 1 })
 	// What finished after the snapshot must not come back silently as it was before.
 	w := k.worker("py.lab", 0)
 	require.NoError(t, k.KillWorker(t.Context(), w.ID))
@@ -282,6 +288,7 @@ func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
 	require.True(t, lost.Lost, "the kept snapshot is older than what has finished since")
 	require.EqualValues(t, 1, lost.Behind, "and says by how much")
 	require.Equal(t, 3, lost.Count, "with what there is")
+	require.EqualValues(t, 1, restored(), "what is behind was not restored")
 	after := result[counted](t, k.run("py.count", nil, s))
 	require.False(t, after.Lost)
 	require.Zero(t, after.Behind)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/store"
 )
 
 // Bounds of a ledger.
 const (
-	ledgerTime = 50 * time.Millisecond // of counting executions, but for the last slice
-	ledgerRows = 20_000                // counts by minute and by hour that are read for each of its parts
+	ledgerTime  = 50 * time.Millisecond // of counting executions, but for the last slice
+	ledgerPages = 3                     // of the journal
+	ledgerRows  = 20_000                // counts by minute and by hour that are read for each of its parts
 )
 
 // Ledger says what became of the executions that were requested in a time, whose ends are taken to whole minutes: nodes count by minute. As
@@ -41,6 +44,9 @@ func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Le
 	}
 	gone, err := q.deleted(ctx, from, compared, to, now, purged)
 	if err != nil {
+		return nil, err
+	}
+	if l.Restored, err = q.restored(ctx, from, compared, now); err != nil {
 		return nil, err
 	}
 	l.Compare(sums[rollup.Submitted], around, gone, keptFrom(now, q.cfg.Retains))
@@ -77,6 +83,34 @@ func (q *executions) deleted(ctx context.Context, from, compared, to, now time.T
 		gone.From = kept // as long as the numbers are kept
 	}
 	return gone, nil
+}
+
+// restored counts the sessions whose state was restored in a time, by the journal.
+func (q *executions) restored(ctx context.Context, from, to, now time.Time) (r rollup.Restored, err error) {
+	query := store.JournalQuery{
+		Kinds: []messages.JournalKind{messages.JournalSession, messages.JournalGap}, Whats: []string{journal.SessionRestored, journal.Dropped},
+		From: from, To: to, Limit: 1000,
+	}
+	r.AtLeast = from.Before(keptFrom(now, q.cfg.Recorded))
+	for range ledgerPages {
+		page, err := q.cfg.Store.ReadJournal(ctx, query)
+		if err != nil {
+			return r, err
+		}
+		for i := range page.Entries {
+			switch e := &page.Entries[i]; {
+			case e.Kind == messages.JournalSession:
+				r.N++
+			case e.Subject == string(messages.JournalSession):
+				r.AtLeast = true
+			}
+		}
+		if query.After = page.Next; query.After.IsZero() {
+			return r, nil
+		}
+	}
+	r.AtLeast = true
+	return r, nil
 }
 
 // sums adds up what the nodes counted in a time, by how it ended. Cut is where it has met its bound; zero: it has read all.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
 )
 
 // strict reports whether the execution waits for its session's turn and worker.
@@ -53,13 +54,18 @@ type binding struct {
 	worker   string
 }
 
+// changed are the entries that change the session's binding.
+func (r *reading) changed() []messages.JournalEntry {
+	return slices.DeleteFunc(slices.Clone(r.Bindings), func(e messages.JournalEntry) bool { return e.What == journal.SessionRestored })
+}
+
 // bindings are what is known of the session's binding: by the journal, and by the runs of its session before.
 func (r *reading) bindings() []binding {
 	var all []binding
-	entries := slices.Clone(r.Bindings)
+	entries := r.changed()
 	slices.SortStableFunc(entries, func(a, b messages.JournalEntry) int { return a.At.Compare(b.At) })
 	for i := range entries {
-		b := binding{from: entries[i].At, to: r.Now, bound: entries[i].What == "bound", worker: detailOf(&entries[i]).Worker}
+		b := binding{from: entries[i].At, to: r.Now, bound: entries[i].What == journal.SessionBound, worker: detailOf(&entries[i]).Worker}
 		if i+1 < len(entries) {
 			b.to = entries[i+1].At
 		}

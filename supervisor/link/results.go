@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 )
@@ -32,6 +33,7 @@ func (l *Link) answered(item *actors.Item, r *store.Result) bool {
 		l.claimed(item, c, r, done)
 	case *store.Finish:
 		l.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), true)
+		l.recordRestored(item, r, done)
 		return c.Retry != nil
 	case *store.Rescue:
 		l.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), false)
@@ -92,6 +94,17 @@ func sessionOf(r *store.Result) string {
 		return ""
 	}
 	return r.Execution.Session
+}
+
+// recordRestored records that a run had the state of its session back from a snapshot.
+func (l *Link) recordRestored(item *actors.Item, r *store.Result, done bool) {
+	session := sessionOf(r)
+	if !done || !item.Restored || session == "" {
+		return
+	}
+	l.Journal(journal.OfSession(l.Config.Name, session, journal.SessionRestored, "", &journal.SessionDetail{
+		Epoch: r.Execution.SessionEpoch, Incarnation: item.Worker.Incarnation, Slot: item.Worker.Slot, Worker: r.Execution.WorkerID, Execution: r.Execution.ID,
+	}))
 }
 
 // over notes that a run has ended.

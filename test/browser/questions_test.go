@@ -207,7 +207,8 @@ func whatLost(t *testing.T, nodes []*node, v *visitor) {
 	for range 3 {
 		submit(t, last(nodes), "core.echo", map[string]any{}, map[string]any{"wait_seconds": 10})
 	}
-	submit(t, last(nodes), "core.fail", map[string]any{"message": "bad", "code": "bad"}, map[string]any{"wait_seconds": 10})
+	bad := submit(t, last(nodes), "core.fail", map[string]any{"message": "bad", "code": "bad"}, map[string]any{"wait_seconds": 10})
+	ask[execution](t, last(nodes), http.MethodPost, "/api/v1/executions/"+bad.ID+"/retry", nil)
 	long := submit(t, last(nodes), "core.sleep", map[string]any{"seconds": 300}, nil)
 	ask[map[string]any](t, last(nodes), http.MethodPost, "/api/v1/marks", map[string]any{"name": "deploy <b>1.4.2</b>"})
 	v.visit("/console/history?kinds=mark") // until it is recorded
@@ -227,13 +228,23 @@ func whatLost(t *testing.T, nodes []*node, v *visitor) {
 	v.until("the time of the ledger", func() bool { return v.value("new URLSearchParams(location.search).has('from')") == "true" })
 	v.shows(".verdict", "It adds up: of ")
 	if len(nodes) == 1 {
-		v.shows(".verdict", "of 5 accepted, 4 have ended")
+		v.shows(".verdict", "of 6 accepted, 5 have ended")
 	}
+	v.shows(".ledger", "Deleted by retention")
+	v.shows(".ledger", "Sessions restored")
 	v.looks("changes")
 	v.do(chromedp.Click(`//dl//div[dt='completed']//a`, chromedp.BySearch))
 	v.shows("h1", "Executions")
 	v.until("its executions", func() bool { return v.count("tbody tr") >= 3 })
 	require.Equal(t, "completed", v.value("new URLSearchParams(location.search).get('status')"))
+	if len(nodes) == 1 {
+		v.do(chromedp.NavigateBack())
+		v.shows("h1", "Changes")
+		v.do(chromedp.Click(`//dl//div[dt='Retries of others']//a[.='1']`, chromedp.BySearch))
+		v.shows("h1", "Executions")
+		v.until("the retry", func() bool { return v.count("tbody tr") == 1 && strings.Contains(v.text("tbody"), "core.fail") })
+		v.shows(".filters", "was:retry")
+	}
 	ask[map[string]any](t, nodes[0], http.MethodPost, "/api/v1/executions/"+long.ID+"/cancel", nil)
 }
 

@@ -456,12 +456,16 @@ export interface Ledger {
   to: string
   until?: string
   accepted: number
-  retries: number
   ended: StatusCount[]
   open: StatusCount[]
+  purged: number
+  purged_from?: string
+  purging?: number
+  retries: number
   repeated: number
   taken_back: number
   state_lost: number
+  sessions_restored: { n: number; at_least?: boolean }
   counted: number
   missing: number
   adds_up: boolean

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { ErrorGroup, Ledger, Series } from '../api/types'
-import { minutes, broke, fine, listOf, pageOf, slower, verdict } from './changes'
+import { befell, minutes, broke, fine, listOf, pageOf, purged, restored, sessionsOf, slower, verdict } from './changes'
 
 const ledger = (more: Partial<Ledger>): Ledger => ({
   from: '2030-01-31T08:00:00Z', to: '2030-01-31T08:10:00Z', accepted: 1203, retries: 0, ended: [{ status: 'completed', n: 1200 }], open: [{ status: 'running', n: 3 }],
-  repeated: 0, taken_back: 0, state_lost: 0, counted: 1203, missing: 0, adds_up: true, ...more,
+  purged: 0, repeated: 0, taken_back: 0, state_lost: 0, sessions_restored: { n: 0 }, counted: 1203, missing: 0, adds_up: true, ...more,
 })
 
 describe('changes', () => {
@@ -16,10 +16,23 @@ describe('changes', () => {
     expect(minutes(Date.parse('2030-01-31T08:05:00Z')).map((t) => new Date(t).toISOString().slice(11, 16))).toEqual(['08:05', '08:05'])
   })
   it('lead to the executions behind a figure', () => expect(listOf(ledger({}), 'failed')).toBe('executions?status=failed&from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z'))
+  it('lead to the executions that something befell', () => expect(befell(ledger({}), 'taken_back')).toBe('executions?was=taken_back&from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z'))
   it('say whether anything is missing', () => {
     expect(verdict(ledger({}))).toBe('It adds up: of 1,203 accepted, 1,200 have ended, 3 are open, and none is missing.')
     expect(verdict(ledger({ accepted: 0, ended: [], open: [] }))).toBe('It adds up: nothing was requested.')
     expect(verdict(ledger({ adds_up: false, missing: 2 }))).toBe('It does not add up: 2 executions that a node has stored are missing.')
+  })
+  it('say what retention deleted, as far as it is known', () => {
+    const gone = ledger({ accepted: 1603, purged: 400 })
+    expect(verdict(gone)).toBe('It adds up: of 1,603 accepted, 1,600 have ended, of them 400 deleted by retention, 3 are open, and none is missing.')
+    const before = { purged_from: '2030-01-31T08:05:00Z' }
+    expect(verdict(ledger({ ...before, adds_up: false, missing: 2 }))).toContain('are missing, or were deleted by retention')
+    expect([gone, ledger({}), ledger({ purged: 400, purging: 3 }), ledger({ purged: 400, ...before }), ledger(before)].map(purged)).toEqual(['400', '0', '≈ 400', '≥ 400', 'unknown'])
+  })
+  it('lead to the sessions that were restored', () => {
+    expect([restored(ledger({})), restored(ledger({ sessions_restored: { n: 1200, at_least: true } }))]).toEqual(['0', '≥ 1,200'])
+    expect(sessionsOf(ledger({}), 'restored')).toBe('history?kinds=session&what=restored&from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z')
+    expect(sessionsOf(ledger({}))).not.toContain('what')
   })
   it('say what was not compared', () => {
     const rest = { from: '2030-01-31T08:10:00Z', to: '2030-01-31T09:00:00Z', submitted: 9, ended: [] }

@@ -20,14 +20,34 @@ export function listOf(l: Ledger, status: string): string {
   return withQuery('executions', new URLSearchParams({ status, from: l.from, to: l.to }))
 }
 
+/** The list of the ledger's executions that something befell. */
+export function befell(l: Ledger, was: string): string {
+  return withQuery('executions', new URLSearchParams({ was, from: l.from, to: l.to }))
+}
+
+/** How many were deleted by retention, with what limits the number. */
+export function purged(l: Ledger): string {
+  if (l.purged_from) return l.purged ? `≥ ${l.purged.toLocaleString('en')}` : 'unknown'
+  return `${l.purging ? '≈ ' : ''}${l.purged.toLocaleString('en')}`
+}
+
+/** How often the state of a session was restored, by the journal. */
+export const restored = (l: Ledger): string => `${l.sessions_restored.at_least ? '≥ ' : ''}${l.sessions_restored.n.toLocaleString('en')}`
+
+/** What the journal has of sessions in the ledger's time. */
+export function sessionsOf(l: Ledger, what?: string): string {
+  return withQuery('history', new URLSearchParams({ kinds: 'session', ...(what && { what }), from: l.from, to: l.to }))
+}
+
 /** The verdict, in a sentence. */
 export function verdict(l: Ledger): string {
   const open = l.open.reduce((sum, s) => sum + s.n, 0)
+  if (!l.adds_up && l.purged_from) return `It does not add up: ${l.missing.toLocaleString('en')} executions that a node has stored are missing, or were deleted by retention, of which not all is known.`
   if (!l.adds_up) return `It does not add up: ${l.missing.toLocaleString('en')} executions that a node has stored are missing.`
   if (l.rest && l.from === l.to) return 'Not compared: there is more than is counted at once.'
   const part = l.rest ? ' as far as it was compared' : ''
   if (l.accepted === 0) return `It adds up${part}: nothing was requested.`
-  return `It adds up${part}: of ${l.accepted.toLocaleString('en')} accepted, ${(l.accepted - open).toLocaleString('en')} have ended, ${open === 1 ? '1 is' : `${open.toLocaleString('en')} are`} open, and none is missing.`
+  return `It adds up${part}: of ${l.accepted.toLocaleString('en')} accepted, ${(l.accepted - open).toLocaleString('en')} have ended${l.purged ? `, of them ${purged(l)} deleted by retention` : ''}, ${open === 1 ? '1 is' : `${open.toLocaleString('en')} are`} open, and none is missing.`
 }
 
 /** Whether what was compared adds up; undefined where nothing was. */
