@@ -31,10 +31,11 @@ func (q *executions) samples(ctx context.Context, query rollup.Query, now time.T
 		if !begins.Before(now) {
 			break
 		}
-		live := at.After(now)
-		if begins = at; live {
+		if begins = at; at.After(now) {
 			at = now
 		}
+		// What became of it since the last note may be noted yet.
+		live := at.After(now.Add(-samplesStep))
 		stored, err := q.cfg.Store.ReadKeyframes(ctx, store.KeyframeQuery{From: at.Add(-keyframe.Ahead), To: at})
 		if err != nil {
 			return nil, err
@@ -44,11 +45,9 @@ func (q *executions) samples(ctx context.Context, query rollup.Query, now time.T
 			s.Unnoted(i)
 		}
 		if newest := newestAt(frames); live && !newest.IsZero() {
-			s.Until = newest // what became of it since then is not noted yet
+			s.Until = newest
 		}
-		for _, pool := range keyframe.Newest(frames) {
-			samplePool(s, i, query.Metric, &pool)
-		}
+		samplePools(s, i, query.Metric, keyframe.Newest(frames))
 	}
 	return s.Done(), nil
 }
@@ -76,11 +75,19 @@ func (q *executions) decoded(stored []store.Keyframe) (list []keyframe.Stored) {
 	return list
 }
 
-func samplePool(s *rollup.Series, point int, metric rollup.Metric, p *keyframe.Pool) {
+func samplePools(s *rollup.Series, point int, metric rollup.Metric, pools []keyframe.Pool) {
 	if metric == rollup.MetricWaiting {
-		s.Sample(point, p.Name, "", int64(p.Waiting))
+		for name, n := range keyframe.Waiting(pools) {
+			s.Sample(point, name, "", int64(n))
+		}
 		return
 	}
+	for i := range pools {
+		sampleWorkers(s, point, metric, &pools[i])
+	}
+}
+
+func sampleWorkers(s *rollup.Series, point int, metric rollup.Metric, p *keyframe.Pool) {
 	counts := map[lifecycle.State]int64{}
 	for i := range p.Slots {
 		if p.Slots[i].Used {

@@ -67,4 +67,7 @@ func TestWorkersOverTime(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, s.Unknown)
 	require.WithinDuration(t, fresh, s.Until, time.Second/2, "later is not noted yet")
+	s, err = a.Series(t.Context(), rollup.Query{From: now.Truncate(5 * time.Minute), To: now, By: rollup.ByAll, Metric: rollup.MetricWaiting, Points: 600})
+	require.NoError(t, err)
+	require.WithinDuration(t, fresh, s.Until, time.Second/2, "nor where the question ends now, by another clock")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/keyframe"
+	"github.com/troupe-run/troupe/rules/lead"
 )
 
 func TestTheNewestKeyframeOfEachNode(t *testing.T) {
@@ -22,4 +23,17 @@ func TestTheNewestKeyframeOfEachNode(t *testing.T) {
 	})
 	require.Equal(t, []keyframe.Pool{{Name: "of b"}, {Name: "new boot"}}, pools)
 	require.Empty(t, keyframe.Newest(nil))
+}
+
+func TestWhatWaitedIsThatOfTheRouter(t *testing.T) {
+	t.Parallel()
+	pool := func(name, mode string, epoch int64, waiting int) keyframe.Pool {
+		return keyframe.Pool{Name: name, Mode: mode, Epoch: epoch, Waiting: waiting}
+	}
+	require.Equal(t, map[string]int{"led": 14, "moved": 3, "alone": 9, "empty": 0}, keyframe.Waiting([]keyframe.Pool{
+		pool("led", lead.Alone.String(), 1, 17), pool("led", lead.Leading.String(), 1, 14), pool("led", lead.Following.String(), 1, 0),
+		pool("moved", lead.Leading.String(), 2, 3), pool("moved", lead.Leading.String(), 1, 50),
+		pool("alone", lead.Alone.String(), 0, 8), pool("alone", lead.Alone.String(), 0, 9),
+		pool("empty", lead.Leading.String(), 1, 0),
+	}))
 }
