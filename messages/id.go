@@ -146,15 +146,13 @@ func NewWorkerID(node, pool string, slot Slot) WorkerID {
 
 // Split returns the parts of the id; ok is false for a text that is no worker id.
 func (w WorkerID) Split() (node, pool string, slot Slot, ok bool) {
-	parts := strings.Split(string(w), "/")
-	if len(parts) != 3 || parts[0] == "" || parts[1] == "" {
+	node, rest, _ := strings.Cut(string(w), "/")
+	pool, number, _ := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(number, 10, 32) // a fourth part is no number
+	if err != nil || n < 0 || node == "" || pool == "" {
 		return "", "", 0, false
 	}
-	n, err := strconv.ParseInt(parts[2], 10, 32)
-	if err != nil || n < 0 {
-		return "", "", 0, false
-	}
-	return parts[0], parts[1], Slot(n), true
+	return node, pool, Slot(n), true
 }
 
 // clip bounds a foreign text that goes into an error.

@@ -9,18 +9,23 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// How often hours are folded, and how many at once.
+// How often hours are folded, and how many at once: as many as take about a second, so that a week that nobody folded, as after an upgrade, is
+// folded in some minutes beside the node's work.
 const (
 	foldsEvery = time.Minute
-	foldsMax   = 10
+	foldsMax   = 100
+	foldsFor   = time.Second
 )
 
 // folds adds the counts of minutes up to those of hours. Every node does, and which of them stores an hour does not matter: each stores the
 // same, or what the store refuses because a late minute has come meanwhile.
 type folds struct{ *base }
 
-// round folds some of the hours that are old enough. Hours whose minutes may be deleted meanwhile are left as they are.
-func (f *folds) round(ctx context.Context) error {
+func (f *folds) round(ctx context.Context) error { return f.fold(ctx, time.Now().Add(foldsFor)) }
+
+// fold folds some of the hours that are old enough: one, and further ones until a time. Hours whose minutes may be deleted meanwhile are left
+// as they are.
+func (f *folds) fold(ctx context.Context, until time.Time) error {
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		return err
@@ -36,6 +41,9 @@ func (f *folds) round(ctx context.Context) error {
 	for _, hour := range hours {
 		if err := operate.FoldHour(ctx, f.store, hour); err != nil {
 			return err
+		}
+		if time.Now().After(until) {
+			return nil
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/store/sqlite"
 )
 
-// Hours are folded once they are old enough, a few at a time, and those whose minutes are about to be deleted stay as they are.
+// Hours are folded once they are old enough, as many as there is time for, and those whose minutes are about to be deleted stay as they are.
 func TestOldHoursAreFolded(t *testing.T) {
 	t.Parallel()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
@@ -24,7 +24,7 @@ func TestOldHoursAreFolded(t *testing.T) {
 	this := now.Truncate(time.Hour)
 	inc, day := messages.NewIncarnation(), 24*time.Hour
 	ages := []time.Duration{0, time.Hour, 7 * day, 8 * day}
-	for i := range foldsMax + 1 {
+	for i := range foldsMax + 2 {
 		ages = append(ages, time.Duration(4+i)*time.Hour)
 	}
 	for _, age := range ages {
@@ -41,13 +41,15 @@ func TestOldHoursAreFolded(t *testing.T) {
 		}
 		return all
 	}
-	require.NoError(t, f.round(t.Context()))
-	require.Len(t, folded(), foldsMax)
-	require.NoError(t, f.round(t.Context()))
+	past, future := now.Add(-time.Hour), now.Add(time.Hour)
+	require.NoError(t, f.fold(t.Context(), past))
+	require.Len(t, folded(), 1)
+	require.NoError(t, f.fold(t.Context(), future))
+	require.Len(t, folded(), 1+foldsMax)
 	require.NoError(t, f.round(t.Context()))
 	require.ElementsMatch(t, ages[4:], folded())
 	f.cfg.RetainJournal = ForEver
-	require.NoError(t, f.round(t.Context()))
+	require.NoError(t, f.fold(t.Context(), future))
 	require.ElementsMatch(t, ages[2:], folded())
 }
 

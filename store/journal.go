@@ -71,9 +71,9 @@ func (q *JournalQuery) WorkersChecked() bool {
 	return len(q.Whats)+len(q.Subjects)+len(q.NotSubjects) > 0
 }
 
-// MatchesWorker reports whether a worker's entry matches.
-func (q *JournalQuery) MatchesWorker(e *messages.JournalEntry) bool {
-	return wanted(q.Whats, nil, e.What) && wanted(q.Subjects, q.NotSubjects, e.Subject)
+// MatchesWorker reports whether an entry about a worker matches.
+func (q *JournalQuery) MatchesWorker(what, subject string) bool {
+	return wanted(q.Whats, nil, what) && wanted(q.Subjects, q.NotSubjects, subject)
 }
 
 // Size is how many entries a page has.

@@ -34,12 +34,20 @@ func WorkerEntry(e *WorkerEvent, id messages.WorkerID, n int64, told string) mes
 	reason, starts, crashes := whyChanged(e)
 	entry := messages.JournalEntry{
 		At: e.At, Incarnation: e.Key.Incarnation, Number: WorkerNumbers + n, Kind: messages.JournalWorker, What: told,
-		Subject: cmp.Or(string(id), fmt.Sprintf("%s/%s/%d", e.Key.Incarnation.Short(), e.Key.Pool, e.Key.Slot)), Reason: reason,
+		Subject: WorkerSubject(id, e.Key), Reason: reason,
 	}
 	if detail, err := json.Marshal(WorkerDetail{e.From, e.To, e.Generation, e.Lasted.Seconds(), starts, crashes}); err == nil {
 		entry.Detail = detail
 	}
 	return entry
+}
+
+// WorkerSubject is what a worker's entry is about: its id, or, where no row is left that says it, its node's incarnation, pool and slot.
+func WorkerSubject(id messages.WorkerID, key messages.WorkerKey) string {
+	if id != "" {
+		return string(id)
+	}
+	return fmt.Sprintf("%s/%s/%d", key.Incarnation.Short(), key.Pool, key.Slot)
 }
 
 // whyChanged is why a worker changed, with the cause in words where there is one, and how many of its starts failed, or ended in a crash, that are told at once.
