@@ -21,7 +21,30 @@ type Change struct {
 type Pair Entry
 
 // MarshalJSON implements json.Marshaler.
-func (p Pair) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.Key, p.Value}) }
+func (p Pair) MarshalJSON() ([]byte, error) { return p.appendTo(nil) }
+
+func (p *Pair) appendTo(text []byte) ([]byte, error) {
+	key, err := json.Marshal(p.Key)
+	if err != nil {
+		return nil, err
+	}
+	text = append(append(append(text, '['), key...), ',')
+	return append(append(text, p.Value...), ']'), nil
+}
+
+// AppendPairs adds a list of pairs to a JSON text, as json.Marshal writes it, but for the values, which it takes as they are.
+func AppendPairs(text []byte, pairs []Pair) (_ []byte, err error) {
+	text = append(text, '[')
+	for i := range pairs {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if text, err = pairs[i].appendTo(text); err != nil {
+			return nil, err
+		}
+	}
+	return append(text, ']'), nil
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *Pair) UnmarshalJSON(text []byte) error {
@@ -50,8 +73,11 @@ func Snapshot(entries []Entry) Change {
 
 // Diff is the change from one state to the next. No two entries of a state have the same key.
 func Diff(from, to []Entry) Change {
-	old := index(from)
+	if slices.EqualFunc(from, to, func(a, b Entry) bool { return a.Key == b.Key }) {
+		return Change{Set: differing(from, to)}
+	}
 	var c Change
+	old := index(from)
 	next := make(map[string]bool, len(to))
 	var fresh, kept []string
 	for i := range to {
@@ -77,6 +103,16 @@ func Diff(from, to []Entry) Change {
 		c.Keys = keys
 	}
 	return c
+}
+
+// differing are the entries that have another value in a state of the same keys.
+func differing(from, to []Entry) (set []Pair) {
+	for i := range to {
+		if !bytes.Equal(from[i].Value, to[i].Value) {
+			set = append(set, Pair(to[i]))
+		}
+	}
+	return set
 }
 
 // Apply makes the next state. An error says that the change does not belong to this state.

@@ -1,9 +1,9 @@
 package live
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,62 +17,63 @@ type Entry struct {
 // Lists names the fields of an answer whose elements are entries of their own, each with the members that name an element.
 type Lists map[string][]string
 
-// Split makes entries of an answer, which is a JSON object, in the order of its text. A list without elements is an entry as it
-// stands, so that it is not forgotten. Two elements of one name get numbers.
-func Split(answer []byte, lists Lists) ([]Entry, error) {
-	d := json.NewDecoder(bytes.NewReader(answer))
-	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return nil, fmt.Errorf("split an answer: want a JSON object, got %v: %w", begin, err)
-	}
-	var entries []Entry
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, fmt.Errorf("split an answer: %w", err)
-		}
-		field := name.(string) // what stands before a value of an object
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, fmt.Errorf("split an answer: field %s: %w", field, err)
-		}
+// Split makes entries of an answer, in the order of its text. The answer is a JSON object as json.Marshal writes it, without spaces: only
+// where its values begin and end is looked for. A list without elements is an entry as it stands, so that it is not forgotten. Two elements
+// of one name get numbers. The entries share the answer's memory.
+func Split(answer []byte, lists Lists) (entries []Entry, err error) {
+	err = eachMember(answer, func(name, value []byte) error {
+		field := string(name)
 		members, listed := lists[field]
 		if !listed || len(value) < 2 || value[0] != '[' || string(value) == "[]" {
 			entries = append(entries, Entry{Key: field, Value: value})
-			continue
+			return nil
 		}
 		if entries, err = elements(entries, field, members, value); err != nil {
-			return nil, fmt.Errorf("split an answer: field %s: %w", field, err)
+			return fmt.Errorf("field %s: %w", field, err)
 		}
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, fmt.Errorf("split an answer: its end: %w", err)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("split an answer: %w", err)
 	}
 	return entries, nil
 }
 
 // elements adds an entry for each element of a list.
-func elements(entries []Entry, field string, members []string, list json.RawMessage) ([]Entry, error) {
-	var values []json.RawMessage
-	if err := json.Unmarshal(list, &values); err != nil {
-		return nil, err
+func elements(entries []Entry, field string, members []string, list []byte) ([]Entry, error) {
+	seen, names := Names{}, make([]string, len(members))
+	err := eachValue(list, '[', ']', func(at int) (end int, err error) {
+		if end, err = valueEnd(list, at); err != nil {
+			return 0, err
+		}
+		clear(names)
+		missing := len(members)
+		err = eachMember(list[at:end], func(name, value []byte) error {
+			if i := slices.IndexFunc(members, func(member string) bool { return member == string(name) }); i >= 0 {
+				names[i] = strings.Trim(string(value), `"`)
+				missing--
+			}
+			if missing == 0 {
+				return errEnough
+			}
+			return nil
+		})
+		entries = append(entries, Entry{Key: seen.Key(field, strings.Join(names, " ")), Value: list[at:end]})
+		return end, err
+	})
+	return entries, err
+}
+
+// Names are the keys of a list's elements so far, with how many have each.
+type Names map[string]int
+
+// Key is the key of the next element, by its name. A second one of a name gets a number.
+func (n Names) Key(field, name string) string {
+	key := field + "/" + name
+	if n[key]++; n[key] > 1 {
+		key += " #" + strconv.Itoa(n[key])
 	}
-	seen := make(map[string]int, len(values))
-	for _, value := range values {
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(value, &object); err != nil {
-			return nil, err
-		}
-		names := make([]string, len(members))
-		for i, member := range members {
-			names[i] = strings.Trim(string(object[member]), `"`)
-		}
-		key := field + "/" + strings.Join(names, " ")
-		if seen[key]++; seen[key] > 1 {
-			key += " #" + strconv.Itoa(seen[key])
-		}
-		entries = append(entries, Entry{Key: key, Value: value})
-	}
-	return entries, nil
+	return key
 }
 
 // Size is what entries take, in bytes.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,7 @@ func TestSplit(t *testing.T) {
 		"an empty list":           {`{"rows":[]}`, Lists{"rows": {"id"}}, entries("rows", `[]`), ""},
 		"no list":                 {`{"rows":null}`, Lists{"rows": {"id"}}, entries("rows", `null`), ""},
 		"nothing":                 {`{}`, nil, nil, ""},
-		"a list":                  {`[1]`, nil, nil, "want a JSON object"},
+		"a list":                  {`[1]`, nil, nil, "begins with {"},
 		"half an object":          {`{"a":1`, nil, nil, "split an answer"},
 		"elements that are none":  {`{"rows":[1]}`, Lists{"rows": {"id"}}, nil, "field rows"},
 	} {
@@ -48,6 +49,54 @@ func TestSplit(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
+}
+
+// Whatever an answer has, its parts are those that encoding/json finds.
+func TestSplitFindsWhatStandsThere(t *testing.T) {
+	t.Parallel()
+	texts := rapid.SampledFrom([]string{"", "a", `"`, `\`, `\"`, "}", "]", ",", ":", "{\"a\":1}", "ä\n", "[]"})
+	value := rapid.Deferred(func() *rapid.Generator[any] { return jsonValue(texts, 3) })
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfN(rapid.MapOfN(rapid.SampledFrom([]string{"id", "n", "x"}), value, 0, 3), 0, 4).Draw(t, "rows")
+		answer, err := json.Marshal(map[string]any{"before": value.Draw(t, "before"), "rows": rows, "zafter": value.Draw(t, "after")})
+		require.NoError(t, err)
+		got, err := Split(answer, Lists{"rows": {"id"}})
+		require.NoError(t, err)
+		var whole struct {
+			Before, Zafter json.RawMessage
+			Rows           []json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal(answer, &whole))
+		require.Equal(t, string(whole.Before), string(got[0].Value))
+		require.Equal(t, string(whole.Zafter), string(got[len(got)-1].Value))
+		if len(rows) == 0 {
+			require.Equal(t, Entry{Key: "rows", Value: json.RawMessage("[]")}, got[1])
+			return
+		}
+		require.Len(t, got, len(rows)+2)
+		seen := map[string]int{}
+		for i, row := range whole.Rows {
+			var named struct{ ID json.RawMessage }
+			require.NoError(t, json.Unmarshal(row, &named))
+			key := "rows/" + strings.Trim(string(named.ID), `"`)
+			if seen[key]++; seen[key] > 1 {
+				key += fmt.Sprintf(" #%d", seen[key])
+			}
+			require.Equal(t, Entry{Key: key, Value: row}, got[i+1])
+		}
+	})
+}
+
+// jsonValue draws values of JSON that nest so deep.
+func jsonValue(texts *rapid.Generator[string], depth int) *rapid.Generator[any] {
+	scalar := rapid.OneOf(rapid.Map(texts, func(s string) any { return s }), rapid.Map(rapid.Float64Range(-1e9, 1e9), func(f float64) any { return f }),
+		rapid.SampledFrom([]any{nil, true, false}))
+	if depth == 0 {
+		return scalar
+	}
+	inner := rapid.Deferred(func() *rapid.Generator[any] { return jsonValue(texts, depth-1) })
+	return rapid.OneOf(scalar, rapid.Map(rapid.SliceOfN(inner, 0, 3), func(l []any) any { return l }),
+		rapid.Map(rapid.MapOfN(texts, inner, 0, 3), func(m map[string]any) any { return m }))
 }
 
 func TestDiff(t *testing.T) {
