@@ -440,7 +440,7 @@ func TestATooManyTopicsProblemSaysWhenToComeBack(t *testing.T) {
 	h := hub.New(hub.Config{ID: "i"})
 	var topics []hub.Topic
 	for i := range hub.TopicsMax {
-		topics = append(topics, hub.Topic{Name: fmt.Sprint(i), Read: func(context.Context) ([]byte, error) { return nil, errors.New("nothing") }})
+		topics = append(topics, hub.Topic{Name: fmt.Sprint(i), Read: func(context.Context) ([]live.Entry, error) { return nil, errors.New("nothing") }})
 	}
 	r, err := h.Join(topics, "")
 	require.NoError(t, err)
@@ -448,4 +448,47 @@ func TestATooManyTopicsProblemSaysWhenToComeBack(t *testing.T) {
 	w := ask(t, New(Config{Backend: newBackend(t), Hub: h}), "GET", topicsQuery("nodes"), "")
 	refused(t, w, http.StatusTooManyRequests, messages.CodeTooManyRequests, "different topics")
 	require.Equal(t, "5", w.Header().Get("Retry-After"))
+}
+
+// A worker list changes by what its workers do, and not by the time of the look or what they report. When a stale one was seen stays.
+func TestAWorkerListDoesNotChangeByItself(t *testing.T) {
+	t.Parallel()
+	seen := time.Unix(1, 0)
+	workers := []view.Worker{{ID: "a/go/0", SeenAt: seen, Report: []byte(`{"last_check":1}`)}, {ID: "b/go/0", Stale: true, SeenAt: seen}}
+	brieflyWorkers(workers)
+	require.Equal(t, []view.Worker{{ID: "a/go/0"}, {ID: "b/go/0", Stale: true, SeenAt: seen}}, workers)
+}
+
+// The entries of a worker list are those of its JSON, from one list to the next; a worker that is as it was keeps its text.
+func TestWorkersAreWrittenOnlyWhereTheyChange(t *testing.T) {
+	t.Parallel()
+	var rows workerRows
+	var before []live.Entry
+	for name, list := range []WorkerList{
+		{Workers: []view.Worker{}},
+		{Workers: []view.Worker{{ID: "a/go/0"}, {ID: "a/go/1", GradeCauses: []string{"x"}}}, NextCursor: "c"},
+		{Workers: []view.Worker{{ID: "a/go/0"}, {ID: "a/go/1", GradeCauses: []string{"y"}}}},
+		{Workers: []view.Worker{{ID: "a/go/1", GradeCauses: []string{"y"}}}},
+		{Workers: []view.Worker{{ID: "a/go/1", GradeCauses: []string{"y"}}, {ID: "a/go/0", Stale: true}, {ID: "a/go/0"}}, Unreached: []view.Unreached{{Node: "b"}}},
+		{Workers: nil},
+	} {
+		got, err := rows.entries(list)
+		require.NoError(t, err)
+		ids := map[messages.WorkerID]bool{}
+		for _, w := range list.Workers {
+			ids[w.ID] = true
+		}
+		require.Len(t, rows.byID, len(ids), "those that are gone are forgotten")
+		list.Workers = orEmpty(list.Workers)
+		text, err := json.Marshal(&list)
+		require.NoError(t, err)
+		want, err := live.Split(text, live.Lists{"workers": {"id"}})
+		require.NoError(t, err)
+		require.Equal(t, want, got, "list %d", name)
+		if name == 2 {
+			require.Same(t, &before[0].Value[0], &got[0].Value[0], "it is as it was")
+			require.NotEqual(t, before[1].Value, got[1].Value)
+		}
+		before = got
+	}
 }

@@ -25,7 +25,8 @@ const (
 	topicsTextMax = 32 << 10 // bytes of all
 	topicRows     = 200      // executions, entries and ids of one topic
 	topicWorkers  = 1000
-	topicFlows    = 16 // executions whose output one stream follows
+	workersTick   = 2 * time.Second // a thousand of them are half a megabyte
+	topicFlows    = 16              // executions whose output one stream follows
 )
 
 // topicKind is a kind of topic: what it is an answer to, and how that is made.
@@ -35,8 +36,11 @@ type topicKind struct {
 	without    []string // parameters of the route that a topic does not take
 	lists      live.Lists
 	storeless  bool
+	tick       time.Duration // how often it is read; 0: each second
 	// make reads the filter and returns what makes the answer, and what a change must be to concern it; nil: any.
 	make func(s *server, q query) (read func(context.Context) (any, error), touched func(*hub.Change, func(string) bool) bool, err error)
+	// entries, where it is not nil, returns what makes the entries of an answer that make's read has made; otherwise they are made of its JSON.
+	entries func() func(answer any) ([]live.Entry, error)
 	// flow, in the place of make, returns the topic of something that is said as it comes.
 	flow func(s *server, filter string) (hub.Topic, error)
 }
@@ -52,8 +56,8 @@ func topicKinds() []topicKind {
 			lists: live.Lists{"entries": {"incarnation", "number"}}, make: topicJournal},
 		{name: "pools", help: "the pools", path: "/api/v1/pools", lists: live.Lists{"pools": {"name"}}, make: topicPools},
 		{name: "nodes", help: "the nodes", path: "/api/v1/nodes", storeless: true, lists: live.Lists{"nodes": {"incarnation"}}, make: topicNodes},
-		{name: "workers", help: "the workers", path: "/api/v1/workers", without: []string{"cursor"}, storeless: true,
-			lists: live.Lists{"workers": {"id"}}, make: topicWorkersOf},
+		{name: "workers", help: "the workers without health_report; of one whose node answers without seen_at, which is the time of the event; every two seconds", path: "/api/v1/workers", without: []string{"cursor"}, storeless: true, tick: workersTick,
+			entries: workerEntries, make: topicWorkersOf},
 		{name: "fleet", help: "nodes and pools with a letter for each worker", path: "/api/v1/fleet", without: []string{"at"}, storeless: true,
 			lists: live.Lists{"nodes": {"incarnation"}, "pools": {"incarnation", "name"}}, make: topicFleet},
 		{name: "execution", help: "what an execution says, by its id, as its output is followed; behind it @ and a place, LOG.N, to go on there", flow: topicOutput},
@@ -127,8 +131,13 @@ func (s *server) topic(name string) (hub.Topic, error) {
 	if err != nil {
 		return hub.Topic{}, err
 	}
-	return hub.Topic{Name: name, Kind: kind.name, Lists: kind.lists, Touched: touched, Read: func(ctx context.Context) ([]byte, error) {
-		if s.Gate != nil && !kind.storeless {
+	return hub.Topic{Name: name, Kind: kind.name, Tick: kind.tick, Touched: touched, Read: kind.reader(s, read)}, nil
+}
+
+// reader makes what reads the entries of a topic of what reads its answer.
+func (k *topicKind) reader(s *server, read func(context.Context) (any, error)) func(context.Context) ([]live.Entry, error) {
+	ask := func(ctx context.Context) (any, error) {
+		if s.Gate != nil && !k.storeless {
 			if shut := s.Gate(); shut != nil {
 				return nil, shut
 			}
@@ -137,8 +146,25 @@ func (s *server) topic(name string) (hub.Topic, error) {
 		if err != nil {
 			return nil, toProblem(err)
 		}
+		return answer, nil
+	}
+	if k.entries != nil {
+		split := k.entries()
+		return func(ctx context.Context) ([]live.Entry, error) {
+			answer, err := ask(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return split(answer)
+		}
+	}
+	return hub.OfText(k.lists, func(ctx context.Context) ([]byte, error) {
+		answer, err := ask(ctx)
+		if err != nil {
+			return nil, err
+		}
 		return json.Marshal(answer)
-	}}, nil
+	})
 }
 
 // filter reads what stands behind a topic's name, as the query of the route that it is an answer of.
@@ -300,14 +326,6 @@ func topicNodes(s *server, _ query) (func(context.Context) (any, error), func(*h
 		nodes, err := s.Backend.Nodes(ctx)
 		return &NodeList{Nodes: orEmpty(nodes)}, err
 	}, nil, nil
-}
-
-func topicWorkersOf(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
-	limit, err := q.number("limit", 1, topicWorkers, topicWorkers)
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(ctx context.Context) (any, error) { return s.workerList(ctx, q, "", limit) }, nil, nil
 }
 
 // topicFleet is the fleet without its time, which would change by itself.

@@ -34,11 +34,13 @@ var ErrTopics = errors.New("as many different topics are followed as this node t
 
 // Topic is an answer that can be followed.
 type Topic struct {
-	Name  string     // as the reader wrote it; two with the same name are the same
-	Kind  string     // the name of its events
-	Lists live.Lists // of its answer
-	// Read makes the answer, as JSON. A topic has either this or Follow.
-	Read func(context.Context) ([]byte, error)
+	Name string // as the reader wrote it; two with the same name are the same
+	Kind string // the name of its events
+	// Tick is how often it is read at most. 0: Every.
+	Tick time.Duration
+	// Read makes the entries of the answer, which nobody changes afterwards. One reading is under way at a time. A topic has either this
+	// or Follow.
+	Read func(context.Context) ([]live.Entry, error)
 	// Follow calls each for everything that is said, as JSON that is never changed, until there is no more, or ctx ends. It is called
 	// again after an error.
 	Follow func(ctx context.Context, each func(item []byte) error) error
@@ -199,7 +201,7 @@ func (h *Hub) topic(of *Topic) (*topic, error) {
 	if len(h.topics) >= TopicsMax {
 		return nil, ErrTopics
 	}
-	t := &topic{Topic: *of, hub: h, readers: map[*Reader]struct{}{}}
+	t := &topic{Topic: *of, hub: h, readers: map[*Reader]struct{}{}, reading: make(chan struct{}, 1)}
 	h.topics[of.Name] = t
 	return t, nil
 }

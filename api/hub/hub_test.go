@@ -67,7 +67,7 @@ func (a *answer) read(ctx context.Context) ([]byte, error) {
 }
 
 func (a *answer) topic(name string) Topic {
-	return Topic{Name: name, Kind: "list", Lists: live.Lists{"rows": {"id"}}, Read: a.read}
+	return Topic{Name: name, Kind: "list", Read: OfText(live.Lists{"rows": {"id"}}, a.read)}
 }
 
 // follower is a reader with what it holds, as a page does.
@@ -345,7 +345,7 @@ func TestWhatIsTooLargeIsAProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, a := New(Config{ID: "i"}), &answer{}
 		a.set("x=" + strings.Repeat("v", StateMax))
-		f := follow(t, h, a.topic("list"), Topic{Name: "panics", Kind: "list", Read: func(context.Context) ([]byte, error) { panic("planted") }})
+		f := follow(t, h, a.topic("list"), Topic{Name: "panics", Kind: "list", Read: func(context.Context) ([]live.Entry, error) { panic("planted") }})
 		synctest.Wait()
 		f.take()
 		require.Contains(t, f.wrong["list"].Message, "follow less")
@@ -386,6 +386,30 @@ func TestATopicThatNothingTouchesRests(t *testing.T) {
 	})
 }
 
+// A topic can have a tick of its own, and an answer that is what it was tells nobody anything.
+func TestATopicHasATickOfItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, a := New(Config{ID: "i"}), &answer{}
+		a.set("x=1")
+		topic := a.topic("list")
+		topic.Tick = 3 * Every
+		f := follow(t, h, topic)
+		synctest.Wait()
+		require.Equal(t, 1, f.take())
+		time.Sleep(7 * Every)
+		synctest.Wait()
+		require.Equal(t, int64(3), a.reads.Load(), "at 0, 3 and 6 s")
+		require.Zero(t, f.take())
+		a.set("x=2")
+		time.Sleep(3 * Every)
+		synctest.Wait()
+		require.Equal(t, 1, f.take())
+		require.Equal(t, []string{"x=2"}, f.rows("list"))
+		f.r.Leave()
+	})
+}
+
 // What takes long to read is read less often, and what does not end is ended.
 func TestASlowTopicRests(t *testing.T) {
 	t.Parallel()
@@ -399,6 +423,51 @@ func TestASlowTopicRests(t *testing.T) {
 		require.Equal(t, messages.CodeUnavailable, f.wrong["hangs"].Code)
 		f.r.Leave()
 	})
+}
+
+// A reader who comes while the last reading for one who went is still under way waits for its end: two at once would write in the same memory.
+func TestATopicIsReadOnceAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, under, most := New(Config{ID: "i"}), 0, 0
+		topic := Topic{Name: "list", Kind: "list", Read: func(context.Context) ([]live.Entry, error) { // it does not hear of the end of ctx at once
+			under++
+			most = max(most, under)
+			time.Sleep(Every / 2)
+			under--
+			return []live.Entry{{Key: "x", Value: []byte("1")}}, nil
+		}}
+		first := follow(t, h, topic)
+		time.Sleep(2 * Every) // it has been read, so that the topic stays for a while
+		synctest.Wait()
+		for range 5 {
+			first.r.Leave()
+			first = follow(t, h, topic)
+			time.Sleep(Every / 8)
+		}
+		time.Sleep(3 * Every)
+		synctest.Wait()
+		require.Equal(t, 1, most)
+		require.Positive(t, first.take())
+		first.r.Leave()
+	})
+}
+
+// An event is what the encoder makes of it, with its values as they are.
+func TestAnEventIsWrittenAsTheEncoderWritesIt(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]Event{
+		"nothing set": {Topic: "list", N: 2, After: 1, Change: live.Change{Gone: []string{"a"}, Keys: []string{"b"}}},
+		"set":         {Topic: `list:label=x"<y`, N: 1, Change: live.Change{Set: []live.Pair{{Key: `rows/"<a`, Value: []byte(`{"a":[1,"}"]}`)}, {Key: "more", Value: []byte("2")}}}},
+	} {
+		text, ended := bytes.CutSuffix(frame("list", &e), []byte("\n\n"))
+		require.True(t, ended, name)
+		text, begins := bytes.CutPrefix(text, []byte("event: list\ndata: "))
+		require.True(t, begins, name)
+		want, err := json.Marshal(&e)
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(text), name)
+	}
 }
 
 func TestTopicsAreBounded(t *testing.T) {

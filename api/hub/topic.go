@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,9 +19,10 @@ type topic struct {
 	readers map[*Reader]struct{}
 	stop    context.CancelFunc // of what reads it; nil: nothing does
 	forgets *time.Timer        // runs while nobody reads it
+	reading chan struct{}      // has an entry while it is being read, which may go on for a moment when nobody reads it any more
 
-	entries  []live.Entry
-	shown    map[string]bool // keys of entries
+	entries  []live.Entry    // of the answer, as it was read
+	shown    map[string]bool // keys of entries, for Touched
 	size     int
 	snapshot []byte    // of entries, as a frame; nil: not made
 	fresh    bool      // entries were read since it has readers
@@ -161,9 +163,11 @@ func (t *topic) due() bool {
 // look reads the topic, tells its readers what has changed, and returns how long the topic rests.
 func (t *topic) look(ctx context.Context) time.Duration {
 	h := t.hub
-	select {
-	case h.reads <- struct{}{}:
-	case <-ctx.Done():
+	if !enter(ctx, t.reading) {
+		return 0
+	}
+	defer func() { <-t.reading }()
+	if !enter(ctx, h.reads) {
 		return 0
 	}
 	began, at := time.Now(), h.cfg.Now()
@@ -178,23 +182,31 @@ func (t *topic) look(ctx context.Context) time.Duration {
 		return 0
 	}
 	t.take(entries, err, at)
-	return min(max(Every-took, readShare*took), restMax)
+	return min(max(cmp.Or(t.Tick, Every)-took, readShare*took), restMax)
 }
 
+// enter waits for a place, and reports whether there was one before ctx ended.
+func enter(ctx context.Context, places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// read returns the entries of the topic's answer.
 func (t *topic) read(ctx context.Context) (entries []live.Entry, err error) {
 	defer func() {
 		if cause := recover(); cause != nil { // one topic must not end the node
 			err = fmt.Errorf("reading panicked: %v", cause)
 		}
 	}()
-	answer, err := t.Read(ctx)
-	if err != nil {
-		return nil, err
+	entries, err = t.Read(ctx)
+	if err == nil && live.Size(entries) > StateMax {
+		err = messages.Problemf(messages.CodeInvalidRequest, "the answer has more than %d bytes; follow less at once", StateMax)
 	}
-	if len(answer) > StateMax {
-		return nil, messages.Problemf(messages.CodeInvalidRequest, "the answer has more than %d bytes; follow less at once", StateMax)
-	}
-	return live.Split(answer, t.Lists)
+	return entries, err
 }
 
 // take makes what was read the topic's state.
@@ -261,9 +273,11 @@ func (t *topic) publish(change live.Change) {
 		t.born = number
 	}
 	t.last, t.snapshot = number, nil
-	t.shown = make(map[string]bool, len(t.entries))
-	for i := range t.entries {
-		t.shown[t.entries[i].Key] = true
+	if t.Touched != nil {
+		t.shown = make(map[string]bool, len(t.entries))
+		for i := range t.entries {
+			t.shown[t.entries[i].Key] = true
+		}
 	}
 	frame := t.frame(e)
 	h.events.Add(event{topic: t.Name, frame: frame})
@@ -296,8 +310,18 @@ func (t *topic) frame(e *Event) []byte {
 	return frame(t.Kind, e)
 }
 
+// frame writes an event as a server-sent one. The values that it sets are JSON already, and stand in it as they are: an encoder would look at each
+// byte of them again.
 func frame(kind string, e *Event) []byte {
-	text, err := json.Marshal(e)
+	rest := *e
+	rest.Set = nil
+	text, err := json.Marshal(&rest)
+	if err == nil && len(e.Set) > 0 {
+		text = append(text[:len(text)-1], `,"set":`...)
+		if text, err = live.AppendPairs(text, e.Set); err == nil {
+			text = append(text, '}')
+		}
+	}
 	if err != nil { // an answer is JSON already
 		text = []byte(`{"problem":{"code":"internal","message":"it could not be written"}}`)
 	}

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -31,6 +33,14 @@ type Worker struct {
 	// Stale says that its node did not answer. The view is then the worker's row in the store, from SeenAt.
 	Stale  bool      `json:"stale,omitempty"`
 	SeenAt time.Time `json:"seen_at,omitzero"`
+}
+
+// Same reports whether two views say the same.
+func (w *Worker) Same(o *Worker) bool {
+	return w.ID == o.ID && w.Pool == o.Pool && w.Node == o.Node && w.Runtime == o.Runtime && w.Generation == o.Generation &&
+		w.State == o.State && w.Health == o.Health && w.Grade == o.Grade && slices.Equal(w.GradeCauses, o.GradeCauses) && w.Cordoned == o.Cordoned &&
+		w.Pid == o.Pid && w.Since.Equal(o.Since) && w.Execution == o.Execution && w.Heartbeat.Equal(o.Heartbeat) && w.Restarts == o.Restarts &&
+		w.LastError == o.LastError && bytes.Equal(w.Report, o.Report) && w.Stale == o.Stale && w.SeenAt.Equal(o.SeenAt)
 }
 
 // WorkerDetail is one worker with its history, newest first.
