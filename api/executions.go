@@ -48,7 +48,7 @@ func executionRoutes() []*route {
 			params:  []param{{name: "timeout_seconds", kind: "number", help: "0 to 60; 30 where left out."}},
 			summary: "The execution when it has ended, or its current state when the time is over.", result: form.ExecutionView{}, handle: (*server).wait},
 		{method: "GET", path: one + "/output", scope: ScopeRead, own: true, group: "executions", waits: true,
-			params:  []param{{name: "follow", kind: "boolean", help: "1: every happening of the run as it comes, until it has ended, as application/x-ndjson, or as text/event-stream where Accept asks for it."}},
+			params:  []param{{name: "follow", kind: "boolean", help: "1: every happening of the run as it comes, until it has ended, as application/x-ndjson, or as text/event-stream where Accept asks for it. Each event there has an id, and Last-Event-ID goes on behind it; 204 where nothing follows."}},
 			summary: "What the execution's process wrote.", result: OutputView{}, handle: (*server).output},
 		{method: "GET", path: one + "/chain", scope: ScopeRead, own: true, group: "executions",
 			summary: "The whole retry chain, oldest first.", result: ChainView{}, handle: (*server).chain},

@@ -49,16 +49,16 @@ func (s *server) follow(c *call) error {
 	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
 		return s.remains(c, id, err)
 	}
-	st := &stream{w: c.w, control: http.NewResponseController(c.w), events: strings.Contains(c.r.Header.Get("Accept"), typeEvents)}
+	if strings.Contains(c.r.Header.Get("Accept"), typeEvents) {
+		return s.followEvents(c, id)
+	}
+	st := &stream{w: c.w, control: http.NewResponseController(c.w)}
 	if err := st.open(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(c.r.Context())
-	var alive sync.WaitGroup
-	alive.Go(func() { st.keepAlive(ctx, cancel) })
-	err = s.Backend.Follow(ctx, id, func(l view.Live) error { return st.send(l.Kind, l) })
-	cancel()
-	alive.Wait()
+	err = st.whileAlive(c.r.Context(), func(ctx context.Context) error {
+		return s.Backend.Follow(ctx, id, func(l view.Live) error { return st.send(l.Kind, l) })
+	})
 	if err != nil && c.r.Context().Err() == nil {
 		p := toProblem(named(err, "execution", id.String()))
 		_ = st.send("error", form.ErrorBody{Error: *viewError(p)})
@@ -104,6 +104,17 @@ func (st *stream) write(b []byte) error {
 		return err
 	}
 	return st.control.Flush()
+}
+
+// whileAlive calls what writes a stream, with signs of life between what it writes. Its context ends when the reader is lost.
+func (st *stream) whileAlive(ctx context.Context, write func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var alive sync.WaitGroup
+	alive.Go(func() { st.keepAlive(ctx, cancel) })
+	err := write(ctx)
+	cancel()
+	alive.Wait()
+	return err
 }
 
 // keepAlive writes data that readers ignore, so that a lost reader is noticed while there are no events.

@@ -68,11 +68,7 @@ func (s *server) follows(c *call) error {
 	if err != nil {
 		return err
 	}
-	reader, err := s.Hub.Join(topics, c.r.Header.Get("Last-Event-ID"))
-	if errors.Is(err, hub.ErrTopics) {
-		c.w.Header().Set("Retry-After", strconv.Itoa(int(liveFull/time.Second)))
-		return messages.Problemf(messages.CodeTooManyRequests, "%d different topics are followed on this node, which is all that it takes; try again", hub.TopicsMax)
-	}
+	reader, err := s.join(c, topics, c.r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
@@ -84,6 +80,16 @@ func (s *server) follows(c *call) error {
 	}
 	_ = s.pump(c, st, reader) // its error is that the reader has left
 	return nil
+}
+
+// join begins to follow topics behind the event with an id, or refuses where there are too many topics.
+func (s *server) join(c *call, topics []hub.Topic, last string) (*hub.Reader, error) {
+	reader, err := s.Hub.Join(topics, last)
+	if errors.Is(err, hub.ErrTopics) {
+		c.w.Header().Set("Retry-After", strconv.Itoa(int(liveFull/time.Second)))
+		return nil, messages.Problemf(messages.CodeTooManyRequests, "%d different topics are followed on this node, which is all that it takes; try again", hub.TopicsMax)
+	}
+	return reader, err
 }
 
 // pump writes what the reader follows until it leaves, may no longer read, or the node stops.

@@ -84,11 +84,8 @@ func TestFollowAsLines(t *testing.T) {
 // A stream delivers while it runs, as server-sent events where they are asked for, and says how it broke off.
 func TestFollowAsEvents(t *testing.T) {
 	t.Parallel()
-	b := newBackend(t)
-	b.live, b.followed = happenings(), make(chan struct{})
-	base, _ := listening(t, b)
-	id := submitted(t, New(Config{Backend: b}), `{"action_ref":"a"}`).ID.String()
-	response := get(t, base+executionsPath+"/"+id+"/output?follow=1", "Accept", "text/event-stream")
+	b, output := saying(t)
+	response := get(t, output, "Accept", "text/event-stream")
 	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
 	lines := bufio.NewScanner(response.Body)
 	var kinds []string

@@ -46,7 +46,11 @@ func (t *topic) joinFlow(r *Reader) {
 func (t *topic) followAll(ctx context.Context) {
 	for rest := Every; ; rest = min(2*rest, restMax) {
 		err := t.follow(ctx)
-		if ctx.Err() != nil || err == nil {
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			t.end()
 			return
 		}
 		if t.failed(err) {
@@ -87,6 +91,14 @@ func (t *topic) failed(err error) (news bool) {
 		t.wakeAll()
 	}
 	return news
+}
+
+// end notes that all is said, for readers who wait for that.
+func (t *topic) end() {
+	t.hub.mu.Lock()
+	defer t.hub.mu.Unlock()
+	t.over = true
+	t.wakeAll()
 }
 
 func (t *topic) wakeAll() {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/troupe-run/troupe/rules/live"
 )
 
 // Reader is one who follows topics. Only its own goroutine calls Take and Ages.
@@ -31,6 +33,28 @@ func (r *Reader) Take() [][]byte {
 		frames = append(frames, p.frame())
 	}
 	return frames
+}
+
+// Said returns a part of what its flows have said since, for a reader of flows alone.
+func (r *Reader) Said() []Event {
+	_, parts := r.take()
+	said := make([]Event, len(parts))
+	for i, p := range parts {
+		said[i] = p.Event
+	}
+	return said
+}
+
+// Over reports whether a reader of flows alone has all that they ever say.
+func (r *Reader) Over() bool {
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	for t, at := range r.flows {
+		if !t.over || t.log != nil && at.Place != (live.Place{Log: t.logName, N: t.log.Last()}) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *Reader) take() (frames [][]byte, parts []*part) {

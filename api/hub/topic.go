@@ -35,6 +35,7 @@ type topic struct {
 
 	log     *live.Ring[[]byte] // of what a flow has said; nil: nothing
 	logName string
+	over    bool // a flow has said all
 }
 
 // Event is what a reader is sent of a topic. It is one JSON object.
