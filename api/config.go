@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/hub"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/live"
 )
 
 // Config configures the API. Zero means default.
@@ -21,6 +23,9 @@ type Config struct {
 	// Metrics answers /metrics and Debug /debug/actors, both behind the read scope. Nil: 404.
 	Metrics http.Handler
 	Debug   http.Handler
+	// Tree returns what reads the entries of the topic tree: of all nodes, or of one by its name or incarnation. It is read by who may ask
+	// Debug. Nil: the topic is refused.
+	Tree func(node string) func(context.Context) ([]live.Entry, error)
 	// Page answers every path that the API does not have. Nil: 404.
 	Page http.Handler
 	// ConsolePage answers every path below /console/, where browsers that ask for / or /debug/tree are sent. Nil: 404.

@@ -60,6 +60,8 @@ func topicKinds() []topicKind {
 			entries: workerEntries, make: topicWorkersOf},
 		{name: "fleet", help: "nodes and pools with a letter for each worker", path: "/api/v1/fleet", without: []string{"at"}, storeless: true,
 			lists: live.Lists{"nodes": {"incarnation"}, "pools": {"incarnation", "name"}}, make: topicFleet},
+		{name: "tree", help: "the actors of all nodes, or with node of one, up to 1000 children of each, without handled. An actor is an entry of its own, nodes/INCARNATION/ID, which belongs among the children of its parent; every two seconds",
+			path: "/debug/actors", without: []string{"cluster", "kind", "children"}, storeless: true, tick: treeTick, entries: treeEntries, make: topicTree},
 		{name: "execution", help: "what an execution says, by its id, as its output is followed; behind it @ and a place, LOG.N, to go on there", flow: topicOutput},
 	}
 }

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -211,6 +212,31 @@ func TestANodeThatCannotBeReachedIsShownAsItWas(t *testing.T) {
 
 	require.NoError(t, b.keeper.Stop(t.Context()))
 	a.until("b is gone", func() bool { _, there := a.forest()["b"]; return !there })
+}
+
+// A node streams the actors that it answers with.
+func TestTheTreeOfANodeIsFollowed(t *testing.T) {
+	t.Parallel()
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]messages.Handler{"noop": noop})(c)
+		c.Listen = "127.0.0.1:0"
+	}, goPack(t, map[string]string{"noop": ""}))
+	k.ready("go", 0, 0)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+k.Addr()+"/api/v1/stream?topics=tree", nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if data, is := strings.CutPrefix(lines.Text(), "data: "); is && strings.Contains(data, `"topic":"tree"`) {
+			require.Contains(t, data, `["nodes/`+k.Incarnation().String()+`",{"node":"test",`)
+			require.Contains(t, data, `["nodes/`+k.Incarnation().String()+`/troupe/pools/go/0.1",{"id":"troupe/pools/go/0.1",`)
+			return
+		}
+	}
+	require.Fail(t, "no tree came", "%v", lines.Err())
 }
 
 // A tree that is larger than what fits into one envelope arrives whole.

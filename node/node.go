@@ -280,7 +280,7 @@ func (n *Node) Adapter() store.Store {
 func (n *Node) serve(context.Context) error {
 	if n.http.waits() {
 		n.http.serve(api.Config{Backend: n.backend, Gate: n.servers.gate, Metrics: n.metrics.handler(), Debug: debug.Actors(n.forest.shown),
-			ConsolePage: web.Handler(n.cfg.BasePath)})
+			Tree: n.forest.shown.Follow, ConsolePage: web.Handler(n.cfg.BasePath)})
 	}
 	return nil
 }

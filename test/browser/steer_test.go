@@ -82,6 +82,12 @@ func TestTheTreeCordons(t *testing.T) {
 	apart(t)
 	n := start(t)
 	place := "tree?actor=" + incarnation(t, n) + "%20troupe/pools/shell"
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/workers/n1/go/1/cordon", nil)
+	tree := open(t, n, "/console/tree")
+	tree.do(chromedp.Click(`[aria-label="Open troupe/pools/go"]`))
+	tree.until("the cordoned worker is seen in its pool, a grid or lines", func() bool {
+		return strings.Contains(tree.text(".cells li, .line"), "cordoned")
+	})
 	p := open(t, n, "/console/"+place)
 	p.shows(".panel", "The pool shell")
 	p.rests(`//aside//button[.="Cordon"]`)

@@ -1,5 +1,7 @@
 // An answer of the API that is followed: made of a snapshot, and of differences to it.
 
+import { forestOf, isTree } from './forest'
+
 export interface Change {
   topic: string
   at?: string
@@ -15,6 +17,7 @@ export class Answer {
   private keys: string[] = []
   private values = new Map<string, unknown>()
   private n = 0
+  private topic = ''
 
   /** Takes a change. False: it does not follow what is here, so that everything is to be asked anew. */
   take(change: Change): boolean {
@@ -30,12 +33,13 @@ export class Answer {
     }
     const keys = change.keys ?? [...fresh, ...before.filter((key) => values.has(key))]
     if (keys.length !== values.size || keys.some((key) => !values.has(key))) return false
-    ;[this.keys, this.values, this.n] = [keys, values, change.n ?? 0]
+    ;[this.keys, this.values, this.n, this.topic] = [keys, values, change.n ?? 0, change.topic]
     return true
   }
 
   /** The answer as the API itself would give it. */
   document(): Record<string, unknown> {
+    if (isTree(this.topic)) return forestOf(this.keys.map((key) => [key, this.values.get(key)] as const))
     const whole: Record<string, unknown> = {}
     for (const key of this.keys) {
       const slash = key.indexOf('/')

@@ -168,6 +168,15 @@ test('a topic that the node does not take is left out, and the others go on', as
   expect(node.now.topics).toBe('nodes')
 })
 
+test.each([['invalid_request', 422], ['too_many_requests', 429], ['store_unavailable', 503], ['toString', 503]])('a topic that cannot be read for %s', async (code, status) => {
+  const page = vi.fn()
+  follower.hear(page, { topics: ['tree'] })
+  await pass(50)
+  node.now.send(hello + event('', { topic: 'tree', problem: { code, message: 'no' } }))
+  await pass(0)
+  expect(page).toHaveBeenCalledWith(expect.objectContaining({ topic: 'tree', wrong: { status, code, message: 'no' } })) // from 400 to 499, the page asks instead
+})
+
 test('a problem of a topic is told, and a page that comes later hears of it', async () => {
   const page = vi.fn(), later = vi.fn()
   follower.hear(page, { topics: ['list'] })

@@ -50,6 +50,8 @@ export const silentMax = 150_000
 /** The node says something every two seconds. */
 export const quietMax = 8_000
 const gather = 30
+/** What the node does not follow, such as an answer that is too large, though it may be asked. */
+const refusals: Record<string, number | undefined> = { __proto__: null as never, invalid_request: 422, too_many_requests: 429 }
 
 export class Follower {
   standing: Standing = { state: 'idle', since: 0, again: 0, refused: false, build: '', message: '' }
@@ -222,7 +224,7 @@ export class Follower {
     let f = this.followed.get(topic)
     if (!f) this.followed.set(topic, (f = { answer: new Answer(), whole: false, at: 0, wrong: undefined }))
     if (change.problem) {
-      f.wrong = { status: 503, ...change.problem }
+      f.wrong = { status: refusals[change.problem.code] ?? 503, ...change.problem }
       return this.tell(topic, { kind: 'topic', topic, at: f.at, wrong: f.wrong })
     }
     if (!f.answer.take(change)) {

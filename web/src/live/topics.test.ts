@@ -16,6 +16,9 @@ test.each([
   ['api/v1/executions?pool=a&cursor=x', undefined],
   ['api/v1/executions/01a1', undefined],
   ['rows?a+b', 'rows:a+b'],
+  ['debug/actors?cluster=1&children=1000', 'tree'],
+  ['debug/actors', undefined],
+  ['debug/actors/troupe?node=i', undefined],
   ['api/v1/actions', undefined],
   ['toString', undefined],
 ])('%s', (path, want) => {

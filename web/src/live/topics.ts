@@ -1,5 +1,8 @@
 // Which questions to the API can be followed, and as which topic.
 
+/** The question for the trees of all nodes. */
+export const treePath = 'debug/actors?cluster=1&children=1000'
+
 const names: Record<string, string | undefined> = {
   __proto__: null as never,
   'api/v1/overview': 'counters', 'api/v1/executions': 'list', 'api/v1/journal': 'journal',
@@ -10,6 +13,7 @@ const names: Record<string, string | undefined> = {
 
 /** The topic of a question; undefined: it is asked again and again instead. */
 export function topicOf(path: string): string | undefined {
+  if (path === treePath) return 'tree'
   const mark = path.indexOf('?')
   const name = names[mark < 0 ? path : path.slice(0, mark)]
   const query = mark < 0 ? '' : path.slice(mark + 1)

@@ -11,6 +11,10 @@ export interface FleetPool {
 }
 export interface Fleet { at?: string; nodes: FleetNode[]; pools: FleetPool[]; partial?: boolean; notes?: string[]; unreached?: { node: string; why?: string }[] }
 
+/** The ids of the workers that are cordoned. */
+export const cordonedOf = (f: Pick<Fleet, 'pools'> | undefined): string[] =>
+  (f?.pools ?? []).flatMap((p) => [...(p.cordons ?? '')].flatMap((c, slot) => (c === '1' ? [`${p.node}/${p.name}/${slot}`] : [])))
+
 /** What a letter of slots means. */
 const words: Record<string, string> = {
   i: 'initializing', r: 'ready', b: 'busy', d: 'degraded', t: 'terminating', x: 'terminated', u: 'ready or busy', '?': 'unknown',

@@ -39,6 +39,7 @@ describe('the tree', () => {
     expect(ofWorker([root], 'a/py/7')).toBeUndefined()
   })
   it('makes cells of workers', () => {
+    expect(cellOf('a', busy, new Set([cellOf('a', busy).id]))).toMatchObject({ trouble: true, why: 'cordoned' })
     expect([sick, busy].map((x) => cellOf('a', x))).toEqual([
       { id: 'a/py/1', state: 'degraded', why: 'no module', trouble: true, execution: undefined }, { id: 'a/py/0', state: 'busy', why: '', trouble: false, execution: 'e1' }])
   })

@@ -80,10 +80,11 @@ export function isOpen(chosen: boolean | undefined, b: Branch, depth: number): b
   return chosen ?? (depth === 0 || nameOf(b) === 'pools' || (b.children ?? []).some((c) => troubles(c) > 0))
 }
 
-/** A worker as a cell of its pool's grid. */
-export function cellOf(node: string, b: Branch): Cell {
+/** A worker as a cell of its pool's grid. Shut has the ids of cordoned workers. */
+export function cellOf(node: string, b: Branch, shut: ReadonlySet<string> = new Set()): Cell {
   const state = b.grade === 'unhealthy' || b.health === 'unhealthy' ? 'unhealthy' : b.state ?? 'starting'
-  return { id: workerOf(node, b) ?? b.id, state, why: [b.why, b.last_failure].filter(Boolean).join(', '), trouble: troubled(b), execution: b.execution }
+  const id = workerOf(node, b) ?? b.id, cordoned = shut.has(id)
+  return { id, state, why: [cordoned && 'cordoned', b.why, b.last_failure].filter(Boolean).join(', '), trouble: troubled(b) || cordoned, execution: b.execution }
 }
 
 /** How a node's part stands: own, reached, late, or lost. */
