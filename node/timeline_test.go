@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,6 +73,12 @@ func TestATimelineSaysWhatAnExecutionWaitedFor(t *testing.T) {
 		require.NoError(t, err)
 		return why.Reason == "session_order"
 	})
+	later := k.submit("t.block", nil, inSession, func(r *submit.Request) { r.RunAt = time.Now().Add(time.Hour) })
+	why, err := k.Why(t.Context(), later)
+	require.NoError(t, err)
+	require.Equal(t, "not_due", why.Reason)
+	lanes = k.explained(later)
+	require.Equal(t, why.Reason, lanes.Wait[len(lanes.Wait)-1].Cause, "both say the same of what is not due and behind another of its session")
 	close(block.open)
 	e = k.await(second)
 	lanes = k.explained(second)

@@ -23,7 +23,7 @@ func (s series) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "series", Short: "Show how many executions were submitted and ended over time, how long they waited and ran, and what the workers were", Args: exactly(),
 		Long: "Show how many executions ended over time, or with --metric submitted were submitted, for each status, action, pool, version or error\n" +
-			"code, or in all. With --metric wait or run, show also how long those that ended waited or ran: half of them at most P50, 95 % at most\n" +
+			"code, or in all. With --metric wait or run, show also how long those that ended waited, from when they were due, or ran: half of them at most P50, 95 % at most\n" +
 			"P95, and 99 % at most P99, within 19 %. With --metric slots, busy or waiting, show how many workers there were in each state, how many were\n" +
 			"busy, and how many executions waited, at the end of each point, as the nodes noted it every 5 minutes. A point without executions is left out; -o json has all. docs/operations.md says what is counted.",
 		Example: "  troupe series\n  troupe series --metric slots --pool python --since 6h\n  troupe series --by error --since 24h --points 25\n  troupe series --metric run --by action --since 168h -o json",

@@ -12,18 +12,20 @@ import (
 )
 
 // order is the order of the causes. Where several are known for the same moment, the first holds. A run and a placement come
-// first, but for a server that is away: while it stands on a worker, it does not wait for the pool.
+// first, but for a server that is away: while it stands on a worker, it does not wait for the pool. What is not due waits for its
+// time, whatever its pool does until then: it would not have begun earlier without that. The present reason has the same order.
 var order = []string{
 	LostRun,
-	roster.StoreAway.String(), roster.BrokerAway.String(), roster.BrokerBlocked.String(),
+	roster.StoreAway.String(),
+	BackedOff,
+	NotDue,
+	roster.BrokerAway.String(), roster.BrokerBlocked.String(),
 	OnQueue,
 	roster.WorkersCordoned.String(),
 	roster.PoolBroken.String(),
 	roster.NoWorkerYet.String(), roster.Settling.String(),
 	SessionOrder,
 	SessionWorker,
-	BackedOff,
-	NotDue,
 	roster.WorkersStarting.String(),
 	roster.WorkersBusy.String(),
 	BeingPlaced,

@@ -96,9 +96,10 @@ func (r *reading) beforeSessionGap(from, to time.Time) time.Time {
 }
 
 // sessionFacts divides a time in which the pool had room by what is known of the session's worker. Where that is nothing, nothing
-// explains it.
+// explains it. Before it is due it does not wait for that worker.
 func (r *reading) sessionFacts(f fact) []fact {
 	var facts []fact
+	due := r.dueFacts()
 	rest := []fact{{from: f.from, to: f.to}}
 	for _, b := range r.bindings() {
 		for _, piece := range rest {
@@ -106,16 +107,22 @@ func (r *reading) sessionFacts(f fact) []fact {
 			if !from.Before(to) {
 				continue
 			}
+			parts := []fact{{from: from, to: to}}
 			part := f
-			part.from, part.to = from, to
 			if b.bound {
+				for i := range due {
+					parts = without(parts, due[i].from, due[i].to)
+				}
 				part.cause = SessionWorker
 				part.evidence += ", and its session was bound"
 				if b.worker != "" {
 					part.evidence += " to " + b.worker
 				}
 			}
-			facts = append(facts, part)
+			for _, p := range parts {
+				part.from, part.to = p.from, p.to
+				facts = append(facts, part)
+			}
 		}
 		rest = without(rest, b.from, b.to)
 	}

@@ -112,9 +112,9 @@ func TestTheWaitIsSplitByCause(t *testing.T) {
 			[]string{"0-10 being_placed"}},
 		"not due": {timeline.Record{Execution: ran(func(e *messages.Execution) { e.RunAt = sec(4) }), Known: known,
 			Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy")}}, []string{"0-4 not_due", "4-9 workers_busy", "9-10 on_queue"}},
-		"a cordon counts more than a time": {timeline.Record{Execution: ran(func(e *messages.Execution) { e.RunAt = sec(4) }), Known: known,
+		"its time counts more than a cordon": {timeline.Record{Execution: ran(func(e *messages.Execution) { e.RunAt = sec(4) }), Known: known,
 			Conditions: []messages.JournalEntry{condition(a, -1, "ready"), condition(a, 2, "workers_cordoned"), condition(a, 6, "ready")}},
-			[]string{"0-2 not_due", "2-6 workers_cordoned", "6-9 being_placed", "9-10 on_queue"}},
+			[]string{"0-4 not_due", "4-6 workers_cordoned", "6-9 being_placed", "9-10 on_queue"}},
 		"taken back": {timeline.Record{Execution: ran(second), Events: []timeline.Event{takenBack}, Known: known,
 			Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy")}},
 			[]string{"0-1 not_due", "1-2 workers_busy", "2-5 on_queue", "5-6 backed_off", "6-9 workers_busy", "9-10 on_queue"}},
@@ -127,6 +127,9 @@ func TestTheWaitIsSplitByCause(t *testing.T) {
 			[]string{"0-8 workers_busy", "8-9.5 store_away", "9.5-10 on_queue"}},
 		"behind another of its session": {timeline.Record{Execution: ran(strict), Known: known, Before: []messages.Execution{before},
 			Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy")}}, []string{"0-4 session_order", "4-9 workers_busy", "9-10 on_queue"}},
+		"not due, behind another of its session": {timeline.Record{Execution: ran(strict, func(e *messages.Execution) { e.RunAt = sec(3) }),
+			Known: known, Before: []messages.Execution{before}, Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy")}},
+			[]string{"0-3 not_due", "3-4 session_order", "4-9 workers_busy", "9-10 on_queue"}},
 		"its session's worker was busy": {timeline.Record{Execution: ran(strict), Known: known, Now: sec(20), Before: []messages.Execution{before},
 			Conditions: []messages.JournalEntry{condition(a, -1, "ready")}, Bindings: []messages.JournalEntry{session(-8, "bound"), session(-4, "restored"), session(7, "unbound")}},
 			[]string{"0-4 session_order", "4-7 session_worker", "7-9 being_placed", "9-10 on_queue"}},
@@ -306,6 +309,25 @@ func TestLanes(t *testing.T) {
 		{From: sec(2), To: sec(4), Why: "the journal has nothing about the pool at this time"},
 		{From: sec(6), To: sec(9), Why: "the journal has nothing about the pool at this time"},
 	}, got.Gaps)
+}
+
+// Before it is due it does not wait for its session's worker.
+func TestWhatIsNotDueWaitsForNoWorker(t *testing.T) {
+	t.Parallel()
+	r := timeline.Record{
+		Now: sec(20), Known: known, Conditions: []messages.JournalEntry{condition(a, -1, "ready")}, Bindings: []messages.JournalEntry{session(-8, "bound")},
+		Execution: ran(strict, func(e *messages.Execution) { e.RunAt, e.RetryCount = sec(6), 1 }),
+	}
+	got := timeline.Of(&r)
+	require.Equal(t, []string{"not_due", "session_worker", "on_queue"}, causes(got.Wait))
+	require.Equal(t, sec(6), got.Wait[0].To)
+}
+
+func causes(waits []timeline.Wait) (list []string) {
+	for _, w := range waits {
+		list = append(list, w.Cause)
+	}
+	return list
 }
 
 func TestARunGoesOnUntilNow(t *testing.T) {

@@ -270,7 +270,7 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 		At time.Time `json:"started_at"`
 	}](t, n, http.MethodGet, "/api/v1/executions/"+first.ID, nil).At
 	p.visit("/console/executions/" + second.ID + "?at=" + begun.Add(time.Second).Format("2006-01-02T15:04:05.000Z"))
-	p.shows(".readout", "waited ")
+	p.shows(".readout", " after its request")
 	p.shows(".readout", "its worker ran slow.work")
 	p.shows(".readout", "none was before it") // the first one ran
 	p.do(chromedp.Focus(".steer input"))
@@ -281,7 +281,7 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	}
 	seen := p.value("location.search")
 	p.do(chromedp.Reload(), chromedp.WaitReady("main"))
-	p.shows(".readout", "waited ")
+	p.shows(".readout", " after its request")
 	p.shows("main", "Shown: ")
 	require.Equal(t, seen, p.value("location.search"))
 	p.do(chromedp.Click("details.steps > summary"))

@@ -56,9 +56,12 @@ export const columns: readonly Column[] = [
 /** How many pixels columns need: below that the list is scrolled to the side. */
 export const leastOf = (shown: readonly Column[]): number => shown.reduce((sum, c) => sum + (c.width ?? 130), 0)
 
+/** When one is due: at its request, or later, as a delayed retry is. A wait begins here, as in the counts of the node. */
+export const dueOf = (e: Pick<Execution, 'requested_at' | 'run_at'>): string => (e.run_at && Date.parse(e.run_at) > Date.parse(e.requested_at) ? e.run_at : e.requested_at)
+
 /** How long one has waited since it was due, or when it is due: in one unit, for a narrow column. */
 export function waitOf(e: Pick<Execution, 'requested_at' | 'run_at' | 'started_at' | 'finished_at'>, now: number): string {
-  const due = Math.max(Date.parse(e.requested_at), e.run_at ? Date.parse(e.run_at) : 0)
+  const due = Date.parse(dueOf(e))
   const end = e.started_at ?? e.finished_at
   if (end) return duration(Math.max(0, Date.parse(end) - due))
   if (due <= now) return duration(now - due)

@@ -13,3 +13,9 @@ it('says what it does not have', () => {
   const cut = report(e, undefined, { ...line, truncated: true, left_out: [{ what: 'events', n: 300, at_least: true }] }, undefined)
   expect(cut).toContain('| workers_busy | 1 min | a \\| b |\n\n- not in this report: at least 300 events\n')
 })
+
+it('counts the wait from when it was due', () => {
+  const ran: Execution = { ...e, status: 'completed', started_at: '2026-01-01T00:00:05Z', worker: 'a/go/0' }
+  expect(report(ran, undefined, undefined, undefined)).toContain('- waited 5.0 s, started 2026-01-01T00:00:05Z on a/go/0\n')
+  expect(report({ ...ran, run_at: '2026-01-01T00:00:04Z' }, undefined, undefined, undefined)).toContain('- waited 1.0 s since it was due at 2026-01-01T00:00:04Z, started')
+})

@@ -18,8 +18,8 @@ const told = (s: number) => readout(t, start + s * 1000, start + 200_000)
 
 describe('readout', () => {
   it('says what is not loaded', () => expect(told(5)).toEqual(['this time is not loaded']))
-  it('says what it waited for', () => expect(told(24)).toEqual(['waited 24 s: workers busy (pool python: workers busy)', 'session bound to n/py/3']))
-  it('does not guess', () => expect(told(40)[0]).toBe('waited 40 s (not kept)'))
+  it('says what it waited for', () => expect(told(24)).toEqual(['24 s after its request: workers busy (pool python: workers busy)', 'session bound to n/py/3']))
+  it('does not guess', () => expect(told(40)[0]).toBe('40 s after its request (not kept)'))
   it('says how long it ran, how far it was, and what was around it', () => expect(told(72)).toEqual([
     'running 12 s, 48 %, 1 entry written', 'attempt 2 on n/py/3 g7', 'n/py/3 degraded', 'session bound to n/py/3', 'broker away, seen by n', 'node n: late 7.0 s before']))
   it('has the end with the run', () => expect(told(100)[0]).toBe('running 40 s, 48 %, 2 entries written'))

@@ -20,7 +20,7 @@ export function readout(t: Drawn, at: number, now: number): string[] {
   const run = t.run.find((r) => holds(r, at, last))
   const wait = t.wait.find((w) => holds(w, at, last))
   if (run) out.push(running(t, run, at, now))
-  else if (wait) out.push(`waited ${duration(at - time(whole.from))}${wait.cause === 'unknown' ? '' : `: ${words(wait.cause)}`} (${wait.evidence})`)
+  else if (wait) out.push(`${duration(at - time(whole.from))} after its request${wait.cause === 'unknown' ? '' : `: ${words(wait.cause)}`} (${wait.evidence})`)
   else if (at < time(whole.from)) out.push('not requested yet')
   const placed = t.attempts.find((a) => {
     const from = a.scheduled_at ?? a.started_at
