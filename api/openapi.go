@@ -99,6 +99,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[view.Transition]():    "TransitionView",
 	reflect.TypeFor[timeline.Attempt]():   "TimelineAttempt",
 	reflect.TypeFor[timeline.Gap]():       "TimelineGap",
+	reflect.TypeFor[timeline.LateWrite](): "TimelineLateWrite",
 	reflect.TypeFor[timeline.LeftOut]():   "TimelineLeftOut",
 	reflect.TypeFor[timeline.Link]():      "TimelineLink",
 	reflect.TypeFor[timeline.Retries]():   "TimelineRetries",

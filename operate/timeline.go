@@ -194,10 +194,13 @@ func (r *timelineReads) window() (from, to time.Time) {
 // nodes learns the names of the nodes, and until when what each recorded is complete: up to its last renewal, but for what was not
 // yet written then. One that stopped in order wrote all.
 func (r *timelineReads) nodes(nodes []store.Node) {
-	r.Names, r.Known = map[messages.Incarnation]string{}, map[messages.Incarnation]time.Time{}
+	r.Names, r.Known, r.Beats = map[messages.Incarnation]string{}, map[messages.Incarnation]time.Time{}, map[messages.Incarnation]time.Time{}
 	for i := range nodes {
 		n := &nodes[i]
-		r.Names[n.Incarnation] = n.Name
+		r.Names[n.Incarnation], r.Beats[n.Incarnation] = n.Name, n.BeatAt
+		if n.Incarnation == r.own {
+			r.Beats[n.Incarnation] = r.Now
+		}
 		switch {
 		case n.Incarnation == r.own:
 			r.Known[n.Incarnation] = r.Now.Add(-recordedWithin)
@@ -313,7 +316,7 @@ func (r *timelineReads) workers(ctx context.Context) {
 		r.transitions(ctx, placed.worker, key)
 		if !slices.Contains(nodes, placed.inc) {
 			nodes = append(nodes, placed.inc)
-			r.Nodes = append(r.Nodes, r.entries(ctx, messages.JournalNode, placed.inc.String(), timeline.LeftNode, timelineEntries, 0)...)
+			r.Nodes = append(r.Nodes, r.entries(ctx, messages.JournalNode, placed.inc.String(), timeline.LeftNode, timelineEntries, 1)...)
 		}
 	}
 	if from, _ := r.window(); len(others) > 0 && last.After(from) {
@@ -330,7 +333,7 @@ func (r *timelineReads) transitions(ctx context.Context, id messages.WorkerID, k
 	for i := range moves {
 		if m := &moves[i]; m.At.Before(to) {
 			r.Transitions = append(r.Transitions, timeline.Transition{
-				Worker: id, Generation: m.Generation, At: m.At, From: m.From, To: m.To, Reason: m.Reason, Lasted: m.Lasted,
+				Worker: id, Incarnation: key.Incarnation, Generation: m.Generation, At: m.At, From: m.From, To: m.To, Reason: m.Reason, Lasted: m.Lasted,
 			})
 		}
 	}

@@ -199,6 +199,9 @@ func timelineRows(v *timeline.Timeline) [][]string {
 		}
 		add("placed", from, to, fmt.Sprintf("%d %s", a.Attempt, a.Worker), a.Ended, a.Reason, a.By)
 	}
+	for _, l := range v.Late {
+		add("late", l.At, time.Time{}, fmt.Sprintf("%s of attempt %d, rejected", or(l.Reason, "write"), l.Attempt))
+	}
 	for _, r := range v.Runs {
 		add("run", r.From, r.To, or(r.Outcome, "running"), r.Code)
 	}
@@ -211,10 +214,22 @@ func timelineRows(v *timeline.Timeline) [][]string {
 			if s.By != "" && s.By != s.Of {
 				by = "as " + s.By + " saw it"
 			}
-			add(lane.name, s.From, s.To, s.Of+" "+s.What, s.Reason, by)
+			add(lane.name, s.From, s.To, stateWords(&s), s.Reason, by)
 		}
 	}
 	return rows
+}
+
+// stateWords write whose state it is, and which.
+func stateWords(s *timeline.State) string {
+	of, what := s.Of, s.What
+	if s.Generation > 0 {
+		of += fmt.Sprintf(" g%d", s.Generation)
+	}
+	if s.Epoch > 0 {
+		what = fmt.Sprintf("epoch %d, %s", s.Epoch, what)
+	}
+	return of + " " + what
 }
 
 // offset writes how long after the start something was.

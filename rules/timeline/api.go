@@ -44,6 +44,8 @@ type Record struct {
 	// Known says until when the entries of an incarnation are complete. One that is not in it is known up to its last entry.
 	Known map[messages.Incarnation]time.Time
 	Names map[messages.Incarnation]string // of nodes
+	// Beats says when a node last renewed its lease.
+	Beats map[messages.Incarnation]time.Time
 	// Present is what it waits for at Now; zero: it does not wait, or that is not known.
 	Present Present
 
@@ -82,12 +84,13 @@ type Event struct {
 
 // Transition is one transition of a worker.
 type Transition struct {
-	Worker     messages.WorkerID
-	Generation messages.Generation
-	At         time.Time
-	From, To   string
-	Reason     string
-	Lasted     time.Duration
+	Worker      messages.WorkerID
+	Incarnation messages.Incarnation
+	Generation  messages.Generation
+	At          time.Time
+	From, To    string
+	Reason      string
+	Lasted      time.Duration
 }
 
 // Timeline is the answer.
@@ -98,11 +101,12 @@ type Timeline struct {
 	Window    Window               `json:"window" doc:"the part of it that this answer has whole: all lanes are of this time"`
 	Wait      []Wait               `json:"wait" doc:"what it waited for: covers the time of the window from the request to the start exactly, without overlap"`
 	Attempts  []Attempt            `json:"attempts" doc:"its placements, oldest first"`
+	Late      []LateWrite          `json:"late_writes,omitempty" doc:"writes of placements that had been given up: they were rejected"`
 	Runs      []Run                `json:"run" doc:"its runs, oldest first"`
 	Chain     []Link               `json:"chain" doc:"its retry chain, oldest first: at most 50"`
 	Retries   Retries              `json:"retries" doc:"the whole chain"`
 	Worker    []State              `json:"worker" doc:"the states of its workers meanwhile"`
-	Node      []State              `json:"node" doc:"what the journal says of the nodes of its workers"`
+	Node      []State              `json:"node" doc:"the states of the nodes of its workers meanwhile: alive, late with its lease, silent (no heartbeat until it was declared dead), draining, stopped, fenced or dead"`
 	Session   []State              `json:"session" doc:"the bindings of its session"`
 	Servers   []State              `json:"servers" doc:"when the store or the broker was away, as the nodes saw it"`
 	Gaps      []Gap                `json:"gaps" doc:"what the wait is unknown for, and why"`
@@ -182,6 +186,13 @@ type Run struct {
 	Code    string           `json:"code,omitempty"`
 }
 
+// LateWrite is a write that came after its placement had ended, and changed nothing.
+type LateWrite struct {
+	At      time.Time        `json:"at"`
+	Attempt messages.Attempt `json:"attempt"`
+	Reason  string           `json:"reason,omitempty" doc:"the change that it wanted, such as finish"`
+}
+
 // Link is one execution of the retry chain.
 type Link struct {
 	ID      messages.ExecutionID `json:"id"`
@@ -196,12 +207,16 @@ type Link struct {
 
 // State is a state of something, or an event: then it has no To.
 type State struct {
-	From   time.Time `json:"from"`
-	To     time.Time `json:"to,omitzero"`
-	Of     string    `json:"of" doc:"the worker, node, session or server"`
-	What   string    `json:"what"`
-	Reason string    `json:"reason,omitempty"`
-	By     string    `json:"by,omitempty" doc:"the node that recorded it"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to,omitzero"`
+	Of   string    `json:"of" doc:"the worker, node, session or server"`
+	What string    `json:"what"`
+
+	Generation messages.Generation `json:"generation,omitempty" doc:"of a worker"`
+	Epoch      int64               `json:"epoch,omitempty" doc:"of a session"`
+
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty" doc:"the node that recorded it"`
 }
 
 // Gap is a range without records.

@@ -54,6 +54,16 @@ func (r *reading) attempts() []Attempt {
 	return append(list, a)
 }
 
+// lateWrites are the rejected writes in the part that is asked for.
+func (r *reading) lateWrites() (list []LateWrite) {
+	for i := range r.Events {
+		if v := &r.Events[i]; v.Kind == "stale_write" && r.overlaps(v.At, v.At) {
+			list = append(list, LateWrite{At: v.At, Attempt: v.Attempt, Reason: v.Reason})
+		}
+	}
+	return list
+}
+
 // attemptsWithin are the placements in the part that is asked for.
 func (r *reading) attemptsWithin() []Attempt {
 	return slices.DeleteFunc(r.attempts(), func(a Attempt) bool {
@@ -150,26 +160,6 @@ func (r *reading) keepWithin(all []State) []State {
 	return list
 }
 
-// workerLane are the states of its workers, each until the next one.
-func (r *reading) workerLane() []State {
-	var all []State
-	for i := range r.Transitions {
-		v := &r.Transitions[i]
-		if v.Lasted > 0 && !r.earlierOf(i) {
-			all = append(all, State{From: v.At.Add(-v.Lasted), To: v.At, Of: string(v.Worker), What: v.From})
-		}
-		s := State{From: v.At, To: r.end(), Of: string(v.Worker), What: v.To, Reason: v.Reason}
-		for j := i + 1; j < len(r.Transitions); j++ {
-			if next := &r.Transitions[j]; next.Worker == v.Worker {
-				s.To = next.At
-				break
-			}
-		}
-		all = append(all, s)
-	}
-	return r.keepWithin(r.busy(all))
-}
-
 // busy adds to the states of workers that one which runs the execution is busy with it: a worker's journal says only that it is ready.
 // Another state that it had meanwhile, such as degraded, stays.
 func (r *reading) busy(all []State) []State {
@@ -179,8 +169,8 @@ func (r *reading) busy(all []State) []State {
 		if at < 0 || attempts[at].Worker == "" {
 			continue
 		}
-		worker := string(attempts[at].Worker)
-		busy := []State{{From: run.From, To: run.To, Of: worker, What: working, Reason: "it ran this execution"}}
+		worker, generation := string(attempts[at].Worker), attempts[at].Generation
+		busy := []State{{From: run.From, To: run.To, Of: worker, What: working, Generation: generation, Reason: "it ran this execution"}}
 		if run.Outcome == "" {
 			busy[0].Reason = "it runs this execution"
 		}
@@ -189,7 +179,7 @@ func (r *reading) busy(all []State) []State {
 			switch {
 			case s.Of != worker || s.To.IsZero():
 				rest = append(rest, s)
-			case s.What == idle || s.What == working:
+			case s.What == idle || s.What == working || s.Generation != generation && s.Generation != 0 && generation != 0:
 				rest = append(rest, s.outside(run.From, run.To)...)
 			default:
 				rest = append(rest, s)
@@ -220,21 +210,6 @@ func (s State) outside(from, to time.Time) (parts []State) {
 	return parts
 }
 
-// earlierOf reports whether a transition is not the first one of its worker.
-func (r *reading) earlierOf(i int) bool {
-	return slices.ContainsFunc(r.Transitions[:i], func(v Transition) bool { return v.Worker == r.Transitions[i].Worker })
-}
-
-// nodeLane is what the journal says of the nodes of its workers.
-func (r *reading) nodeLane() []State {
-	var all []State
-	for i := range r.Nodes {
-		e := &r.Nodes[i]
-		all = append(all, State{From: e.At, Of: r.nameOf(e.Subject), What: e.What, Reason: e.Reason, By: r.Names[e.Incarnation]})
-	}
-	return r.keepWithin(all)
-}
-
 // nameOf is the name of the node that an incarnation is a boot of, or the incarnation.
 func (r *reading) nameOf(incarnation string) string {
 	inc, err := messages.ParseIncarnation(incarnation)
@@ -247,14 +222,18 @@ func (r *reading) nameOf(incarnation string) string {
 // sessionLane are the bindings of its session.
 func (r *reading) sessionLane() []State {
 	var all []State
-	for i := range r.Bindings {
-		e := &r.Bindings[i]
-		s := State{From: e.At, To: r.end(), Of: e.Subject, What: e.What, Reason: e.Reason}
-		if worker := detailOf(e).Worker; worker != "" {
-			s.What += " to " + worker
+	entries := r.changed()
+	for i := range entries {
+		e, d := &entries[i], detailOf(&entries[i])
+		s := State{From: e.At, To: r.end(), Of: e.Subject, What: e.What, Epoch: d.Epoch, Reason: e.Reason}
+		if d.Worker != "" {
+			s.What += " to " + d.Worker
 		}
-		if i+1 < len(r.Bindings) {
-			s.To = r.Bindings[i+1].At
+		if s.Reason == "" && d.Lost {
+			s.Reason = "state lost"
+		}
+		if i+1 < len(entries) {
+			s.To = entries[i+1].At
 		}
 		all = append(all, s)
 	}
@@ -284,6 +263,8 @@ func (r *reading) serverLane() []State {
 // detail is what an entry about a session says of its worker.
 type detail struct {
 	Worker string `json:"worker"`
+	Epoch  int64  `json:"epoch"`
+	Lost   bool   `json:"lost"`
 }
 
 func detailOf(e *messages.JournalEntry) (d detail) {

@@ -20,7 +20,7 @@ func Of(record *Record) Timeline {
 	r.conditions = r.allConditions()
 	e := &r.Execution
 	t := Timeline{
-		Execution: e.ID, Status: e.Status, Whole: Window{From: e.RequestedAt, To: r.end()}, Window: r.window(), Attempts: r.attemptsWithin(),
+		Execution: e.ID, Status: e.Status, Whole: Window{From: e.RequestedAt, To: r.end()}, Window: r.window(), Attempts: r.attemptsWithin(), Late: r.lateWrites(),
 		Runs: r.runsWithin(), Chain: r.chain(), Retries: r.Retries, Worker: r.workerLane(), Node: r.nodeLane(), Session: r.sessionLane(),
 		Servers: r.serverLane(), Gaps: []Gap{}, LeftOut: r.LeftOut, Truncated: len(r.LeftOut) > 0,
 	}

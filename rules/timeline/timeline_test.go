@@ -257,10 +257,10 @@ func TestLanes(t *testing.T) {
 		},
 		Retries: timeline.Retries{N: 2},
 		Transitions: []timeline.Transition{
-			{Worker: "a/python/3", At: sec(4), From: "ready", To: "degraded", Reason: "slow", Lasted: time.Minute},
-			{Worker: "b/python/3", At: sec(5), From: "ready", To: "terminated", Reason: "killed", Lasted: time.Second},
-			{Worker: "a/python/3", At: sec(8), From: "degraded", To: "ready", Reason: "recovered", Lasted: 4 * time.Second},
-			{Worker: "a/python/3", At: sec(99), From: "ready", To: "terminated"},
+			{Worker: "a/python/3", Generation: 7, At: sec(4), From: "ready", To: "degraded", Reason: "slow", Lasted: time.Minute},
+			{Worker: "b/python/3", Generation: 2, At: sec(5), From: "ready", To: "terminated", Reason: "killed", Lasted: time.Second},
+			{Worker: "a/python/3", Generation: 7, At: sec(8), From: "degraded", To: "ready", Reason: "recovered", Lasted: 4 * time.Second},
+			{Worker: "a/python/3", Generation: 7, At: sec(99), From: "ready", To: "terminated"},
 		},
 		Nodes: []messages.JournalEntry{
 			{At: sec(-5), Incarnation: b, Kind: messages.JournalNode, Subject: b.String(), What: "joined"},
@@ -292,14 +292,17 @@ func TestLanes(t *testing.T) {
 		{ID: id, N: 2, Version: "1.4.2", From: sec(0), To: sec(12), Status: messages.Failed, Reason: "error", DelayMS: 2000},
 	}, got.Chain)
 	require.Equal(t, []timeline.State{
-		{From: sec(0), To: sec(4), Of: "a/python/3", What: "ready"},
-		{From: sec(4), To: sec(8), Of: "a/python/3", What: "degraded", Reason: "slow"},
-		{From: sec(4), To: sec(5), Of: "b/python/3", What: "ready"},
-		{From: sec(5), To: sec(12), Of: "b/python/3", What: "terminated", Reason: "killed"},
-		{From: sec(8), To: sec(10), Of: "a/python/3", What: "ready", Reason: "recovered"},
-		{From: sec(10), To: sec(12), Of: "a/python/3", What: "busy", Reason: "it ran this execution"},
+		{From: sec(0), To: sec(4), Of: "a/python/3", What: "ready", Generation: 7},
+		{From: sec(4), To: sec(8), Of: "a/python/3", What: "degraded", Generation: 7, Reason: "slow"},
+		{From: sec(4), To: sec(5), Of: "b/python/3", What: "ready", Generation: 2},
+		{From: sec(5), To: sec(12), Of: "b/python/3", What: "terminated", Generation: 2, Reason: "killed"},
+		{From: sec(8), To: sec(10), Of: "a/python/3", What: "ready", Generation: 7, Reason: "recovered"},
+		{From: sec(10), To: sec(12), Of: "a/python/3", What: "busy", Generation: 7, Reason: "it ran this execution"},
 	}, got.Worker)
-	require.Equal(t, []timeline.State{{From: sec(5.5), Of: "b", What: "dead", Reason: "lease", By: "a"}}, got.Node)
+	require.Equal(t, []timeline.State{
+		{From: sec(0), To: sec(5.5), Of: "b", What: "alive", By: "b"}, {From: sec(5.5), To: sec(12), Of: "b", What: "dead", Reason: "lease", By: "a"},
+	}, got.Node)
+	require.Equal(t, []timeline.LateWrite{{At: sec(3), Attempt: 1}}, got.Late)
 	require.Equal(t, []timeline.State{
 		{From: sec(0), To: sec(5), Of: "python/u-17", What: "bound to a/python/1"}, {From: sec(5), To: sec(12), Of: "python/u-17", What: "unbound"},
 	}, got.Session)
@@ -309,6 +312,52 @@ func TestLanes(t *testing.T) {
 		{From: sec(2), To: sec(4), Why: "the journal has nothing about the pool at this time"},
 		{From: sec(6), To: sec(9), Why: "the journal has nothing about the pool at this time"},
 	}, got.Gaps)
+}
+
+// A worker's lane is of the generation that takes work: one that was made before the older one ended holds from that end on. A node that
+// froze was silent from its last heartbeat until it was declared dead, and what it notes later of that time is no state of it.
+func TestLanesOfWorkersAndNodes(t *testing.T) {
+	t.Parallel()
+	beat, err := json.Marshal(map[string]any{"beat_at": sec(7)})
+	require.NoError(t, err)
+	node := func(at float64, what string) messages.JournalEntry {
+		return messages.JournalEntry{At: sec(at), Incarnation: a, Kind: messages.JournalNode, Subject: a.String(), What: what}
+	}
+	dead := node(11, "dead")
+	dead.Incarnation, dead.Detail = b, beat
+	r := timeline.Record{
+		Now: sec(60), Names: map[messages.Incarnation]string{a: "a", b: "b"}, Beats: map[messages.Incarnation]time.Time{a: sec(7), b: sec(60)},
+		Execution: ran(func(e *messages.Execution) {
+			e.Generation, e.ScheduledAt, e.StartedAt, e.FinishedAt = 2, sec(5), sec(5), sec(30)
+		}),
+		Transitions: []timeline.Transition{
+			{Worker: "a/python/3", Incarnation: a, Generation: 1, At: sec(-9), From: "initializing", To: "ready"},
+			{Worker: "a/python/3", Incarnation: a, Generation: 2, At: sec(2), From: "initializing", To: "ready", Lasted: time.Second},
+			{Worker: "a/python/3", Incarnation: a, Generation: 1, At: sec(3), From: "ready", To: "terminating"},
+			{Worker: "a/python/3", Incarnation: a, Generation: 1, At: sec(4), From: "terminating", To: "terminated"},
+		},
+		Nodes: []messages.JournalEntry{node(-10, "joined"), dead, node(20, "late"), node(21, "fenced"), node(22, "stopped")},
+	}
+	got := timeline.Of(&r)
+	require.Equal(t, []timeline.State{
+		{From: sec(0), To: sec(3), Of: "a/python/3", What: "ready", Generation: 1},
+		{From: sec(3), To: sec(4), Of: "a/python/3", What: "terminating", Generation: 1},
+		{From: sec(4), To: sec(5), Of: "a/python/3", What: "ready", Generation: 2},
+		{From: sec(5), To: sec(30), Of: "a/python/3", What: "busy", Generation: 2, Reason: "it ran this execution"},
+	}, got.Worker)
+	require.Equal(t, []timeline.State{
+		{From: sec(0), To: sec(7), Of: "a", What: "alive", By: "a"},
+		{From: sec(7), To: sec(11), Of: "a", What: "silent", Reason: "no heartbeat", By: "b"},
+		{From: sec(11), To: sec(21), Of: "a", What: "dead", By: "b"},
+		{From: sec(21), To: sec(22), Of: "a", What: "fenced", By: "a"},
+		{From: sec(22), To: sec(30), Of: "a", What: "stopped", By: "a"},
+	}, got.Node)
+
+	r.Nodes, r.Beats = r.Nodes[:1], map[messages.Incarnation]time.Time{a: sec(29)}
+	r.Execution.StartedAt, r.Execution.ScheduledAt = time.Time{}, time.Time{}
+	got = timeline.Of(&r)
+	require.Equal(t, []timeline.State{{From: sec(0), To: sec(29), Of: "a", What: "alive", By: "a"}}, got.Node)
+	require.Equal(t, sec(29), got.Worker[len(got.Worker)-1].To, "nobody knows what its workers were after it")
 }
 
 // Before it is due it does not wait for its session's worker.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // seeded starts a node on a store that has something from before.
@@ -292,6 +294,31 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	p.shows(".wrong", "from in the address is no time")
 	p.click("Remove it")
 	p.until("it is removed", func() bool { return p.count("p.wrong") == 0 && p.query("from") == "" })
+}
+
+// A node freezes while it runs an execution. The timeline has it silent, then dead, then what it did when it went on, beside the run that
+// was lost and its worker; and the same in words.
+func TestAFrozenNodeIsSeen(t *testing.T) {
+	apart(t)
+	store := servers.RoomyPostgres(t)
+	frozen, other := on(t, "n1", store), on(t, "n2", store)
+	ask[map[string]any](t, other, http.MethodPost, "/api/v1/nodes/n2/cordon", nil)
+	run := submit(t, other, "demo.progress", map[string]any{"seconds": 5}, nil)
+	p := open(t, other, "/console/executions/"+run.ID)
+	p.shows(".head", "running")
+	p.until("progress", func() bool { return p.count("progress") == 1 })
+	ask[map[string]any](t, other, http.MethodPost, "/api/v1/nodes/n2/uncordon", nil)
+	require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGSTOP))
+	for _, part := range []string{"n1 alive", "silent", "dead", "lost", "n2/python/"} {
+		p.shows(".lanes text.bar", part)
+	}
+	require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGCONT))
+	p.shows(".head", "completed")
+	p.do(chromedp.Click("details.steps > summary"))
+	for _, part := range []string{"waited: lost_run", "n1: silent", "no heartbeat, seen by n2", "n1: dead", "g1: busy", "wrote: nothing but progress"} {
+		p.shows(".steps", part)
+	}
+	p.looks("execution-frozen-node")
 }
 
 // Where few of many entries of the journal match, the history says how far it looked, and looks further when asked.

@@ -169,7 +169,8 @@ export interface ChainLink {
   reason?: string
   delay_ms?: number
 }
-export interface State { from: string; to?: string; of: string; what: string; reason?: string; by?: string }
+export interface LateWrite { at: string; attempt: number; reason?: string }
+export interface State { from: string; to?: string; of: string; what: string; generation?: number; epoch?: number; reason?: string; by?: string }
 export interface Gap extends Interval { why: string }
 /** Where an execution stood in line at a time of the past. */
 export interface PastLine {
@@ -193,6 +194,7 @@ export interface Timeline {
   window: Interval
   wait: Wait[]
   attempts: Attempt[]
+  late_writes?: LateWrite[]
   run: Run[]
   chain: ChainLink[]
   worker: State[]

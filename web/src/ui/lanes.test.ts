@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Timeline } from '../api/types'
-import { draw, offset, thin, timeAt, xAt } from './lanes'
+import { draw, offset, thin, timeAt, writtenWords, xAt } from './lanes'
 
 const at = (s: number) => new Date(Date.parse('2026-11-25T17:00:00Z') + s * 1000).toISOString()
 const empty: Timeline = {
@@ -47,7 +47,35 @@ describe('draw', () => {
       node: [{ from: at(1), of: 'n', what: 'late' }, { from: at(1), of: 'other', what: 'late' }],
       session: [{ from: at(0), to: at(9), of: 'py/u/17', what: 'unbound' }], servers: [{ from: at(1), to: at(2), of: 'store', what: 'away' }] }, 0, 1000)
     expect(d.lanes.map((l) => l.items.map((i) => i.href))).toEqual([
-      ['executions/id'], ['workers/n/py/3'], ['workers/n/py/3'], ['nodes/inc', undefined], ['sessions/py/u%2F17'], [undefined]])
+      ['executions/id'], ['workers/n/py/3'], ['workers/n/py/3'], ['nodes/inc'], [undefined], ['sessions/py/u%2F17'], [undefined]])
+  })
+
+  it('has a lane for each worker and node, which says whose it is', () => {
+    const d = draw({ ...empty, worker: [{ from: at(0), to: at(50), of: 'a/py/1', what: 'ready', generation: 7 }, { from: at(40), to: at(90), of: 'b/py/2', what: 'ready', generation: 1 }, { from: at(50), to: at(60), of: 'a/py/1', what: 'busy', generation: 7 }],
+      session: [{ from: at(0), to: at(50), of: 'py/u', what: 'bound to a/py/1', epoch: 3 }] }, 0, 1000)
+    expect(d.lanes.map((l) => [l.name, ...l.items.map((i) => i.text)])).toEqual([
+      ['worker', 'a/py/1 g7 ready', 'busy'], ['worker', 'b/py/2 g1 ready'], ['session', 'epoch 3, bound to a/py/1']])
+  })
+
+  it('has a lane for each node that saw a server away', () => {
+    const away = (by: string) => ({ from: at(10), to: at(50), of: 'store', what: 'away', by })
+    expect(draw({ ...empty, servers: [away('a'), away('b')] }, 0, 1000).lanes.map((l) => l.items.map((i) => i.text))).toEqual([['store away, seen by a'], ['store away, seen by b']])
+  })
+
+  it('has what goes on reach as far as the answer', () => {
+    const d = draw({ ...empty, attempts: [{ attempt: 1, worker: 'a/py/1', scheduled_at: at(50) }] }, Date.parse(at(99)), 1000)
+    expect(d.lanes[0]!.items[0]).toMatchObject({ x: 500, w: 500, open: true })
+  })
+
+  it('marks a rejected write', () => {
+    const d = draw({ ...empty, late_writes: [{ at: at(50), attempt: 1, reason: 'finish' }] }, 0, 1000)
+    expect(d.lanes[0]).toMatchObject({ name: 'placed', items: [{ x: 500, w: 0, detail: 'late finish of attempt 1, rejected' }] })
+  })
+
+  it('sums up what was written', () => {
+    expect(writtenWords([])).toBeUndefined()
+    expect(writtenWords([{ at: 1, kind: 'progress', fraction: 0 }, { at: 2, kind: 'stderr' }, { at: 3, kind: 'stderr' }, { at: 4, kind: 'progress', fraction: 0.6 }]))
+      .toEqual({ from: 1, to: 4, what: '2× stderr', record: 'progress 0 to 60 %' })
   })
 
   it('marks what was not recorded', () => {

@@ -1,5 +1,5 @@
 // Where the parts of an execution's timeline are drawn. Pure: the answer of /timeline in, places out.
-import type { Interval, State, Timeline, WorkerRun } from '../api/types'
+import type { Interval, LateWrite, State, Timeline, WorkerRun } from '../api/types'
 import { to as path } from '../state/route'
 import { duration } from '../state/time'
 import { axis, type Piece, type Stretch } from './axis'
@@ -8,6 +8,7 @@ export interface Item {
   x: number
   w: number // 0: a point
   text: string
+  brief?: string // where the text has no room
   detail: string
   tone: string
   href?: string
@@ -40,29 +41,36 @@ export function draw(t: Drawn, now: number, width: number, part?: { from: number
   const to = Math.max(part?.to ?? time(whole.to), from + 1)
   const pieces = part ? [{ a: from, b: to, x: 0, w: width, folded: false }] : axis(stretches(t, from, to), width)
   const at = (when: number) => place(pieces, Math.min(Math.max(when, from), to), width)
+  const known = time(whole.to) // up to then the answer knows what goes on
   const span = (a: string, b: string | undefined): { x: number; w: number; open: boolean } => {
     const x = at(time(a))
-    return { x, w: Math.max(at(b ? time(b) : Math.min(now, to)) - x, 0), open: !b }
+    return { x, w: Math.max(at(b ? time(b) : known) - x, 0), open: !b }
   }
   const seen = (a: string, b?: string) => time(a) <= to && (!b || time(b) >= from)
   const lanes: Lane[] = [
     { name: 'wait', items: t.wait.filter((w) => seen(w.from, w.to)).map((w) => ({
       ...span(w.from, w.to), open: false, text: w.cause, tone: w.cause === 'unknown' ? 'unknown' : 'wait',
       detail: `${w.cause} for ${duration(time(w.to) - time(w.from))}: ${w.evidence}`, href: w.link && `executions/${w.link}` })) },
-    { name: 'placed', items: t.attempts.filter((a) => (a.scheduled_at ?? a.started_at) && seen((a.scheduled_at ?? a.started_at)!, a.ended_at)).map((a) => ({
+    { name: 'placed', items: [...t.attempts.filter((a) => (a.scheduled_at ?? a.started_at) && seen((a.scheduled_at ?? a.started_at)!, a.ended_at)).map((a) => ({
       ...span((a.scheduled_at ?? a.started_at)!, a.ended_at), text: `a${a.attempt} ${a.worker ?? ''}`, tone: toneOf(a.ended ?? ''),
       href: workerPage(a.worker),
-      detail: `attempt ${a.attempt} on ${a.worker ?? 'no worker'}${a.generation ? `, generation ${a.generation}` : ''}${a.ended ? `: ${a.ended}` : ''}${a.reason ? ` (${a.reason})` : ''}` })) },
+      detail: `attempt ${a.attempt} on ${a.worker ?? 'no worker'}${a.generation ? `, generation ${a.generation}` : ''}${a.ended ? `: ${a.ended}` : ''}${a.reason ? ` (${a.reason})` : ''}` })),
+    ...(t.late_writes ?? []).filter((l) => seen(l.at, l.at)).map((l) => ({ x: at(time(l.at)), w: 0, text: '', tone: 'warn', detail: lateWords(l) }))] },
     { name: 'run', items: t.run.filter((r) => seen(r.from, r.to)).map((r) => ({
       ...span(r.from, r.to), open: !r.outcome, text: r.outcome ?? 'running', tone: r.outcome ? toneOf(r.outcome) : 'run',
       detail: `run of attempt ${r.attempt}, ${duration(time(r.to) - time(r.from))}: ${r.outcome ?? 'running'}${r.code ? ` (${r.code})` : ''}` })) },
     { name: 'output', items: written((t.output ?? []).filter((o) => o.at >= from && o.at <= to), at) },
   ]
   for (const [name, states] of [['worker', t.worker], ['node', t.node], ['session', t.session], ['servers', t.servers]] as const) {
-    lanes.push({ name, items: states.filter((s) => seen(s.from, s.to ?? s.from)).map((s) => ({
-      ...(s.to ? span(s.from, s.to) : { x: at(time(s.from)), w: 0, open: false }),
-      text: s.what, tone: stateTone(s.what), href: pageOf(name, s, t),
-      detail: `${s.of}: ${s.what}${s.reason ? ` (${s.reason})` : ''}${s.by ? `, seen by ${s.by}` : ''}` })) })
+    // Several nodes may have seen a server away at once.
+    const key = (s: State) => (name === 'servers' ? `${s.of} ${s.by ?? ''}` : s.of)
+    for (const of of new Set(states.map(key))) {
+      lanes.push({ name, items: states.filter((s) => key(s) === of && seen(s.from, s.to ?? s.from)).map((s, i) => ({
+        ...(s.to ? span(s.from, s.to) : { x: at(time(s.from)), w: 0, open: false }),
+        ...(i === 0 && name !== 'session' ? { text: `${s.of}${generationOf(s)} ${s.what}${name === 'servers' && s.by ? `, seen by ${s.by}` : ''}`, brief: s.what } : { text: `${epochOf(s)}${s.what}`, brief: s.what }),
+        tone: stateTone(s.what), href: pageOf(name, s, t),
+        detail: `${s.of}${generationOf(s)}: ${epochOf(s)}${s.what}${s.reason ? ` (${s.reason})` : ''}${s.by ? `, seen by ${s.by}` : ''}` })) })
+    }
   }
   lanes.push({ name: 'beside', items: (t.neighbours ?? []).filter((n) => seen(n.started_at, n.finished_at)).map((n) => ({
     ...span(n.started_at, n.finished_at), text: n.action_ref, tone: 'faint', href: path('executions', n.execution),
@@ -76,6 +84,11 @@ export function draw(t: Drawn, now: number, width: number, part?: { from: number
     folds: pieces.filter((p) => p.folded).map((p) => ({ x: p.x, w: p.w, text: duration(p.b - p.a) })),
   }
 }
+
+/** A rejected write, in words. */
+export const lateWords = (l: LateWrite) => `late ${l.reason || 'write'} of attempt ${l.attempt}, rejected`
+export const generationOf = (s: Pick<State, 'generation'>) => (s.generation ? ` g${s.generation}` : '')
+export const epochOf = (s: Pick<State, 'epoch'>) => (s.epoch ? `epoch ${s.epoch}, ` : '')
 
 // Parts narrower than this, one beside the other, are drawn as one.
 const narrow = 3
@@ -110,6 +123,17 @@ export function thin(items: readonly Item[]): Item[] {
 
 // What was said is drawn in steps of this width.
 const step = 6
+
+/** What the code said, in words, with when it began and ended; undefined: nothing. */
+export function writtenWords(said: readonly Said[]): { from: number; to: number; what: string; record: string } | undefined {
+  const [first, last] = [said[0], said.at(-1)]
+  if (!first || !last) return undefined
+  const kinds = new Map<string, number>()
+  for (const s of said) if (s.fraction === undefined) kinds.set(s.kind, (kinds.get(s.kind) ?? 0) + 1)
+  const shares = said.flatMap((s) => (s.fraction === undefined ? [] : [Math.round(s.fraction * 100)]))
+  const of = shares.length > 1 ? `progress ${shares[0]} to ${shares.at(-1)} %` : shares.length ? `progress ${shares[0]} %` : ''
+  return { from: first.at, to: last.at, what: [...kinds].map(([kind, n]) => `${n.toLocaleString('en')}× ${kind}`).join(', ') || 'nothing but progress', record: of }
+}
 
 /** What the code said, counted by place. */
 function written(said: readonly Said[], at: (when: number) => number): Item[] {
@@ -220,9 +244,9 @@ function toneOf(outcome: string): string {
 
 function stateTone(what: string): string {
   const word = what.split(' ')[0]!
-  if (['ready', 'bound', 'up', 'joined', 'ok', 'restored', 'back'].includes(word)) return 'good'
+  if (['ready', 'bound', 'up', 'joined', 'alive', 'ok', 'restored', 'back'].includes(word)) return 'good'
   if (word === 'busy') return 'run'
-  if (['degraded', 'draining', 'late', 'starting', 'initializing', 'blocked'].includes(word)) return 'warn'
+  if (['degraded', 'draining', 'late', 'silent', 'starting', 'initializing', 'blocked'].includes(word)) return 'warn'
   if (['dead', 'lost', 'fenced', 'down', 'away', 'terminating', 'terminated', 'broken', 'crashed'].includes(word)) return 'bad'
   return 'off'
 }

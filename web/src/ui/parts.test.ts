@@ -20,7 +20,7 @@ describe('micros', () => {
 describe('join', () => {
   it('leaves one answer as it is', () => {
     const t = part(0, 50, { wait: [wait(0, 20, 'workers_busy')], chain: [{ id: 'x', n: 1, from: at(0), status: 'requested' }], retries: { n: 1 } })
-    expect(join([t])).toEqual({ ...t, missing: [], unlinked: [], lost: [] })
+    expect(join([t])).toEqual({ ...t, late_writes: [], missing: [], unlinked: [], lost: [] })
   })
 
   it('takes the window of an older release for the whole', () => {

@@ -1,5 +1,5 @@
 // The parts of a timeline that was longer than one answer. Pure.
-import type { Attempt, ChainLink, Gap, Interval, LeftOut, Run, State, Timeline, Wait } from '../api/types'
+import type { Attempt, ChainLink, Gap, Interval, LateWrite, LeftOut, Run, State, Timeline, Wait } from '../api/types'
 
 /** One timeline made of several answers. */
 export interface Joined extends Timeline {
@@ -79,7 +79,7 @@ function states(all: readonly { t: Timeline; ranges: readonly Range[] }[], of: (
     for (const s of of(t)) known.add(s.of)
   }
   return [
-    ...glue(spans, (a, b) => a.of === b.of && a.what === b.what && a.reason === b.reason && a.by === b.by),
+    ...glue(spans, (a, b) => a.of === b.of && a.what === b.what && a.generation === b.generation && a.epoch === b.epoch && a.reason === b.reason && a.by === b.by),
     ...first(points, (s) => `${s.from} ${s.of} ${s.what} ${s.by}`, () => 0),
   ].sort((a, b) => micros(a.from) - micros(b.from))
 }
@@ -102,6 +102,7 @@ export function join(answers: readonly Timeline[], links: readonly ChainLink[] =
     ...newest, whole, chain,
     wait: glue<Wait>(all.flatMap(({ t, ranges }) => within(t.wait, ranges)), (a, b) => a.cause === b.cause && a.source === b.source && a.link === b.link && a.evidence === b.evidence),
     attempts: first<Attempt>(answers.flatMap((t) => t.attempts), (a) => a.attempt, (a, b) => a.attempt - b.attempt),
+    late_writes: first<LateWrite>(answers.flatMap((t) => t.late_writes ?? []), (l) => `${l.at} ${l.attempt}`, (a, b) => micros(a.at) - micros(b.at)),
     run: first<Run>(answers.flatMap((t) => t.run), (r) => `${r.attempt} ${r.from}`, (a, b) => micros(a.from) - micros(b.from)),
     worker: states(all, (t) => t.worker), node: states(all, (t) => t.node), session: states(all, (t) => t.session), servers: states(all, (t) => t.servers),
     gaps: glue<Gap>(all.flatMap(({ t, ranges }) => within(t.gaps, ranges)), (a, b) => a.why === b.why),

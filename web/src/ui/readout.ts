@@ -2,7 +2,7 @@
 import type { PastLine, Run, State } from '../api/types'
 import type { Fleet } from '../pages/past'
 import { duration } from '../state/time'
-import type { Drawn } from './lanes'
+import { epochOf, generationOf, type Drawn } from './lanes'
 
 const time = (text: string) => Date.parse(text)
 const holds = (i: { from: string; to?: string }, at: number, last: boolean) => time(i.from) <= at && (!i.to || at < time(i.to) || (last && at <= time(i.to)))
@@ -27,10 +27,11 @@ export function readout(t: Drawn, at: number, now: number): string[] {
     return from !== undefined && holds({ from, to: a.ended_at }, at, last)
   })
   if (placed) out.push(`attempt ${placed.attempt} on ${placed.worker ?? 'no worker'}${placed.generation ? ` g${placed.generation}` : ''}`)
-  for (const s of t.worker.filter((s) => holds(s, at, last))) out.push(`${s.of} ${s.what}`)
-  for (const s of t.session.filter((s) => holds(s, at, last))) out.push(`session ${s.what}`)
+  for (const s of t.worker.filter((s) => holds(s, at, last))) out.push(`${s.of}${generationOf(s)} ${s.what}`)
+  for (const s of t.session.filter((s) => holds(s, at, last))) out.push(`session ${epochOf(s)}${s.what}`)
   for (const s of t.servers.filter((s) => holds(s, at, last))) out.push(`${s.of} ${s.what}${s.by ? `, seen by ${s.by}` : ''}`)
-  const node = latest(t.node, at)
+  for (const s of t.node.filter((s) => s.to && holds(s, at, last))) out.push(`node ${s.of} ${s.what}`)
+  const node = latest(t.node.filter((s) => !s.to), at)
   if (node) out.push(`node ${node.of}: ${node.what} ${duration(at - time(node.from))} before`)
   const beside = (t.neighbours ?? []).filter((n) => holds({ from: n.started_at, to: n.finished_at }, at, false))
   if (beside.length) out.push(`its worker ran ${beside.map((n) => n.action_ref).join(', ')}`)
