@@ -41,7 +41,7 @@ func (s poolSum) add(node string, own bool, share *view.Pool) {
 		p.cordons++
 	}
 	if share.Reason != "" {
-		p.reasons = append(p.reasons, node+": "+share.Reason)
+		p.reasons = append(p.reasons, node+": "+strings.TrimSpace(share.Reason)) // what a program wrote ends with its line
 	}
 	if own || v.Routing.Mode == "" { // what the node that is asked is to the pool, where it serves it
 		v.Routing = share.Routing

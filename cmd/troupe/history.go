@@ -1,10 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -117,9 +123,35 @@ func historyRows(entries []messages.JournalEntry, nodes []view.Node) [][]string 
 			why = joined(why, "by "+e.Caller)
 		}
 		if e.Kind == messages.JournalPool && len(e.Detail) > 0 {
-			why = joined(why, string(e.Detail))
+			why = joined(why, conditionShares(e.Detail))
 		}
 		rows[i] = []string{clock(e.At), or(names[inc], e.Incarnation.Short()), string(e.Kind), or(names[e.Subject], e.Subject), e.What, why}
 	}
 	return rows
+}
+
+// conditionShares says for what share of the time a pool had each condition, the largest first; nothing where it had one.
+func conditionShares(detail json.RawMessage) string {
+	var d journal.ConditionDetail
+	if json.Unmarshal(detail, &d) != nil || len(d.Shares) < 2 {
+		return ""
+	}
+	names := slices.SortedFunc(maps.Keys(d.Shares), func(a, b string) int {
+		return cmp.Or(cmp.Compare(d.Shares[b], d.Shares[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = name + " " + shareText(d.Shares[name])
+	}
+	return strings.Join(names, ", ")
+}
+
+// shareText is a share of a time. What is little is not said to be nothing, and nearly all not to be all.
+func shareText(part float64) string {
+	switch {
+	case part > 0 && part < 0.005:
+		return "<1 %"
+	case part < 1 && part >= 0.995:
+		return ">99 %"
+	}
+	return fmt.Sprintf("%.0f %%", part*100)
 }

@@ -9,7 +9,14 @@ describe('text', () => {
     [entry({ reason: 'ready' }), 'ready'],
     [entry({ reason: 'ready', detail: { shares: { workers_starting: 0.028, ready: 0.972 } } }), 'ready · ready 97 %, workers_starting 3 %'],
     [entry({ reason: 'workers_starting', detail: { shares: { workers_starting: 1 } } }), 'workers_starting'],
-    [entry({ kind: 'session', what: 'bound', detail: { worker: 'a/go/0' } }), 'bound · a/go/0'],
+    [entry({ reason: 'ready', detail: { shares: { ready: 0.999, workers_starting: 0.001, workers_busy: 0.004 } } }), 'ready · ready >99 %, workers_busy <1 %, workers_starting <1 %'],
+    [entry({ reason: 'ready', detail: { shares: { ready: 0.995, workers_busy: 0.005 } } }), 'ready · ready >99 %, workers_busy 1 %'],
+    [entry({ kind: 'session', what: 'bound', detail: { epoch: 2, worker: 'a/go/0', slot: 0, lost: true } }), 'bound · epoch 2 · a/go/0 · its state was lost'],
+    [entry({ kind: 'session', what: 'unbound', reason: 'worker_gone', detail: { epoch: 1, slot: 0 } }), 'unbound: worker_gone · epoch 1'],
+    [entry({ kind: 'router', what: 'taken', detail: { epoch: 3, node: 'c' } }), 'router taken · by node c · epoch 3'],
+    [entry({ kind: 'node', what: 'joined', detail: { name: 'c', version: '1.4.2' } }), 'joined · version 1.4.2'],
+    [entry({ kind: 'worker', what: 'start_failed', reason: 'error: no file', detail: { starts: 1 } }), 'start_failed: error: no file'],
+    [entry({ kind: 'worker', what: 'start_failed', reason: 'error: no module', detail: { starts: 17 } }), 'start_failed: error: no module · ×17'],
     [entry({ kind: 'operator', what: 'cordon', caller: 'ana' }), 'cordon · by ana'],
     [entry({ kind: 'worker', what: 'degraded', reason: 'health_check_failed: health_check_timeout', detail: { from: 'ready', to: 'degraded' } }), 'degraded: health_check_failed: health_check_timeout'],
     [entry({ kind: 'node', what: 'fenced', reason: 'lease lost' }), 'fenced: lease lost'],
@@ -29,6 +36,8 @@ describe('what an entry is about', () => {
     [entry({ kind: 'mark', subject: 'deploy', at: '2030-01-31T08:05:00Z' }), 'changes/2030-01-31T08%3A05%3A00Z'],
     [entry({ kind: 'server', subject: 'store' }), undefined],
     [entry({ kind: 'operator', subject: 'packs' }), undefined],
+    [entry({ kind: 'operator', subject: '01a21a9e-1c27-7375-9711-8a90fa6b4e71' }), 'executions/01a21a9e-1c27-7375-9711-8a90fa6b4e71'],
+    [entry({ kind: 'operator', subject: 'operation 01a21a9e-1c27-7375-9711-8a90fa6b4e71' }), 'operations/01a21a9e-1c27-7375-9711-8a90fa6b4e71'],
   ] as const) {
     it(`${e.kind} ${e.subject}`, () => expect(pageOf(e)).toBe(want))
   }
