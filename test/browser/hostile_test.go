@@ -25,9 +25,10 @@ func hostilePack(t *testing.T) string {
 	pack := t.TempDir()
 	write(t, pack, "pack.yaml", "name: bad\nversion: 1.0.0\npools:\n  - {name: own, runtime: python, workers: 1}\n  - {name: never, runtime: python, workers: 1}\n")
 	write(t, pack, "actions/say.yaml", "name: say\nruntime: python\npool: own\nentrypoint: say.py:say\n")
+	write(t, pack, "actions/drip.yaml", "name: drip\nruntime: python\npool: own\nentrypoint: say.py:drip\n")
 	write(t, pack, "actions/never.yaml", "name: never\nruntime: python\npool: never\nentrypoint: never.py:never\n")
 	write(t, pack, "never.py", fmt.Sprintf("raise ValueError(%q)\n", hostile))
-	write(t, pack, "say.py", fmt.Sprintf("import sys\n\ndef say(params):\n    text = %q + params[\"turned\"]\n"+
+	write(t, pack, "say.py", fmt.Sprintf("import sys\nimport time\n\ndef drip(params):\n    for n in range(100):\n        print(n, end=\" \", flush=True)\n        time.sleep(0.2)\n\ndef say(params):\n    text = %q + params[\"turned\"]\n"+
 		"    print(text)\n    print(text, file=sys.stderr)\n    print(\"<b>\" + \"x\" * (1 << 20) + \"</b>\")\n    sys.stdout.flush()\n    raise ValueError(text)\n", hostile))
 	return pack
 }
@@ -39,6 +40,17 @@ func (p *page) harmless(where string) {
 	require.Zero(p.t, p.count("main img, main script, main iframe, main object, main b > i, main table a[onclick]"), "%s: a text became elements", where)
 	require.Equal(p.t, "", p.value("[...document.querySelectorAll('a')].filter((a) => !/^https?:$/.test(new URL(a.getAttribute('href') ?? '', document.baseURI).protocol)).map((a) => a.outerHTML).join()"), "%s: a link leads elsewhere", where)
 	require.NotRegexp(p.t, `[\x{202a}-\x{202e}\x{2066}-\x{2069}\x{200b}\x00\x07\x1b]`, p.text("main"), "%s: marks are shown, and do nothing", where)
+}
+
+// A line that a program does not end grows on the page while it is written.
+func TestALineGrowsWhileItIsWritten(t *testing.T) {
+	n := start(t, "--packs", hostilePack(t))
+	p := open(t, n, "/console/executions/"+submit(t, n, "bad.drip", map[string]any{}, nil).ID)
+	p.opensOutput()
+	p.until("the line is longer", func() bool { return strings.Contains(p.text(".output"), "0 1 2 3 4 5 6 7 8") })
+	require.Contains(t, p.text(".head"), "running")
+	p.until("and grows", func() bool { return strings.Contains(p.text(".output"), "20 21 22") })
+	require.Contains(t, p.text(".head"), "running")
 }
 
 // What programs and callers write is text on every page, whatever it looks like: output, results, errors, stacks, labels, names, marks,

@@ -12,6 +12,21 @@ describe('Log', () => {
     log.add('stdout', 'b\nc')
     expect(log.lines()).toEqual([{ kind: 'stdout', text: 'ab' }, { kind: 'stderr', text: 'x' }, { kind: 'stdout', text: 'c' }])
   })
+  it('makes another line of one that grows, so that it is drawn anew', () => {
+    const log = new Log()
+    log.add('stdout', 'a')
+    const [before] = log.lines()
+    log.add('stdout', 'b')
+    const [after] = log.lines()
+    expect([before, after]).toEqual([{ kind: 'stdout', text: 'a' }, { kind: 'stdout', text: 'ab' }])
+  })
+  it('begins a line anew whose beginning was dropped', () => {
+    const log = new Log(2)
+    log.add('stderr', 'a')
+    log.add('stdout', '1\n2\n')
+    log.add('stderr', 'b\n')
+    expect(log.lines().map((l) => l.text)).toEqual(['2', 'b'])
+  })
   it('joins a character that comes in pieces', () => {
     const log = new Log()
     log.take({ kind: 'stdout', at, data: b64([0xc3]) })
@@ -32,7 +47,9 @@ describe('Log', () => {
   it('bounds one line without end', () => {
     const log = new Log(10, 100)
     for (let i = 0; i < 50; i++) log.add('stdout', 'x'.repeat(10))
-    expect(log.lines()[0]!.text.length).toBeLessThanOrEqual(100)
+    expect(log.lines()[0]!.text).toBe('x'.repeat(100))
+    log.add('stdout', 'y')
+    expect(log.lines()[0]!.text).toBe('x'.repeat(99) + 'y')
   })
 })
 

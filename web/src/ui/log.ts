@@ -2,7 +2,8 @@
 import type { Live } from '../api/types'
 import type { Said } from './lanes'
 
-export interface Line { kind: string; text: string; at?: string }
+/** A line that grows is another one: a page draws anew only what is not the same. */
+export interface Line { readonly kind: string; readonly text: string; readonly at?: string }
 
 /** Of how many entries it keeps when they came. */
 export const saidMax = 20_000
@@ -58,8 +59,8 @@ export class Log {
     if (!text) return
     const parts = text.split('\n')
     for (const [i, part] of parts.entries()) {
-      const line = this.open[kind]
-      if (line) line.text += part
+      const place = this.open[kind] ? this.kept.lastIndexOf(this.open[kind]) : -1
+      if (place >= 0) this.open[kind] = this.lengthen(place, part)
       else if (part || i < parts.length - 1) this.push(this.open[kind] = { kind, text: part, at })
       this.size += part.length
       if (i < parts.length - 1) this.open[kind] = undefined
@@ -73,6 +74,11 @@ export class Log {
     this.bound()
   }
 
+  private lengthen(at: number, part: string): Line {
+    const line = this.kept[at]!
+    return (this.kept[at] = { ...line, text: line.text + part })
+  }
+
   private push(line: Line): void { this.kept.push(line) }
 
   private bound(): void {
@@ -82,8 +88,9 @@ export class Log {
     }
     const last = this.kept[0]
     if (this.size > this.sizeMax && last) { // one line alone
-      last.text = last.text.slice(-this.sizeMax)
-      this.size = last.text.length
+      const end = this.kept[0] = { ...last, text: last.text.slice(-this.sizeMax) }
+      for (const kind of Object.keys(this.open)) if (this.open[kind] === last) this.open[kind] = end
+      this.size = end.text.length
       this.dropped++
     }
   }
