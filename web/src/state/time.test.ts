@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { age, clock, duration, moment, whole } from './time'
+import { age, clock, duration, moment, oldOf, whole } from './time'
 
 describe('duration', () => {
   for (const [ms, text] of [
@@ -15,9 +15,14 @@ const now = Date.parse('2026-11-25T17:00:00Z')
 describe('age and clock', () => {
   it('says ago', () => expect(age('2026-11-25T16:59:55Z', now)).toBe('5.0 s ago'))
   it('says in', () => expect(age('2026-11-25T17:01:00Z', now)).toBe('in 1 min'))
+  it('takes the clocks of two machines for one within a second', () => expect(age('2026-11-25T17:00:00.062Z', now)).toBe('now'))
   it('is a time of today', () => expect(clock('2026-11-25T03:12:09Z', now, true)).toBe('03:12:09'))
   it('has the date of another day', () => expect(clock('2026-11-24T03:12:09Z', now, true)).toBe('11-24 03:12:09'))
   it('has the year of another year', () => expect(clock('2025-11-24T03:12:09Z', now, true)).toBe('2025-11-24 03:12:09'))
   it('has milliseconds in a log', () => expect(moment('2026-11-25T03:12:09.123456Z', true)).toBe('03:12:09.123'))
   it('is whole in a title', () => expect(whole('2026-11-25T03:12:09.123456Z', true)).toBe('2026-11-25 03:12:09.123 UTC'))
+})
+
+describe('oldOf', () => {
+  for (const [ms, want] of [[0, 'now'], [4999, 'now'], [5000, '5.0 s old'], [185_000, '3 min 5 s old']] as const) it(want, () => expect(oldOf(ms)).toBe(want))
 })

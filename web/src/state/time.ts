@@ -26,8 +26,11 @@ export function ms(from: string | undefined, to: string | number | undefined): n
 /** How long ago a time was. */
 export function age(at: string, now: number): string {
   const since = now - Date.parse(at)
-  return since < 0 ? `in ${duration(-since)}` : since < 1000 ? 'now' : `${duration(since)} ago`
+  return since <= -1000 ? `in ${duration(-since)}` : since < 1000 ? 'now' : `${duration(since)} ago`
 }
+
+/** How old data is, in a word or two: what is asked for every few seconds is of now. */
+export const oldOf = (ms: number): string => (ms < 5000 ? 'now' : `${duration(ms)} old`)
 
 export const two = (n: number) => String(n).padStart(2, '0')
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JournalEntry, Series } from '../api/types'
-import { alone, flow, level, listOf, marksOf, outcomes, quantiles, rows, say, stacked, tick, total, unknown, versions, waiting, workers } from './series'
+import { alone, barsOf, flow, level, listOf, marksOf, outcomes, quantiles, rows, say, stacked, tick, total, unknown, versions, waiting, workers } from './series'
 
 const from = '2030-01-31T08:00:00Z', at = Date.parse(from)
 const series = (...lines: Series['series']): Series => ({ from, step_seconds: 60, until: '2030-01-31T08:02:30Z', series: lines })
@@ -79,4 +79,9 @@ describe('marks', () => {
     expect(marks.map((m) => [m.text, m.tone])).toEqual([['deploy 1.4.2', 'run'], ['node c dead', 'bad'], ['node c reloaded', 'wait']])
     expect(marks[0]!.href).toBe('changes/2030-01-31T08%3A00%3A02.000Z')
   })
+})
+
+it('has no room between bars of what holds on, which would say that it is not known', () => {
+  expect(barsOf('level')).toEqual([1, Infinity])
+  expect(barsOf('n')[0]).toBeLessThan(1)
 })

@@ -141,6 +141,9 @@ export function waiting(s: Series, pool: string): Chart {
   }
 }
 
+/** How wide bars are: their part of a point, and pixels at most. What there was holds on to the next point: room between these would say that it is not known. */
+export const barsOf = (unit: Unit): [part: number, most: number] => (unit === 'level' ? [1, Infinity] : [0.85, 40])
+
 /** Points without neighbours, which no line shows. */
 export const alone = (values: readonly (number | null)[]): number[] =>
   values.flatMap((v, i) => (v !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null ? [i] : []))
