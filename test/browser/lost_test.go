@@ -1,6 +1,12 @@
 package browser
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
 
 // When the node is gone, the overview greys all that it shows, and one banner says since when, also once the charts have asked in vain.
 func TestTheLostOverviewIsGrey(t *testing.T) {
@@ -21,4 +27,33 @@ func TestTheLostOverviewIsGrey(t *testing.T) {
 	})
 	p.until("one banner", func() bool { return p.count(".trouble") == 1 })
 	p.looks("overview-lost")
+}
+
+// Pages that were not open yet open while the node is away, say since when it is, and go on when it is back, without a reload.
+func TestPagesOpenWhileTheNodeIsAway(t *testing.T) {
+	apart(t)
+	n := start(t)
+	p := open(t, n, "/console/")
+	p.shows(".verdict", "Nothing is wrong")
+	p.until("the rest of the console is loaded", func() bool {
+		return p.value(`performance.getEntriesByType('resource').some((e) => e.name.includes('/assets/ActionErrors'))`) == "true"
+	})
+	p.cutOff()
+	n.args = []string{"--listen", strings.TrimPrefix(n.url, "http://")}
+	n.kill()
+	p.shows(".lost", "It last did at")
+	since := p.value(`/It last did at [0-9:]+/.exec(document.querySelector('.lost').innerText)[0]`)
+	for _, c := range []struct{ href, name string }{{"settings", "Settings"}, {"errors", "Errors"}, {"webhooks", "Webhooks"}, {"tree", "Tree"}, {"pools/go", "Pool go"}} {
+		p.do(chromedp.Evaluate(`(() => { const a = document.createElement("a"); a.href = "`+c.href+`"; document.body.append(a); a.click(); a.remove() })()`, nil))
+		p.shows("h1", c.name)
+		p.shows(".trouble", "The node does not answer")
+		require.NotContains(t, p.text("main"), "could not be loaded")
+		require.Equal(t, 1, p.count(".trouble"), c.name)
+		p.fits(c.name + " without its node")
+		p.accessible(c.name + " without its node")
+	}
+	p.shows(".lost", since)
+	require.NoError(t, n.begin())
+	p.shows(".facts", "Restarts of workers")
+	p.until("no banner", func() bool { return p.count(".trouble.lost") == 0 })
 }

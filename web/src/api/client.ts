@@ -11,6 +11,8 @@ export const root = typeof document === 'undefined' ? new URL('http://node/') : 
 
 /** How far the store's clock is ahead of this browser's, in milliseconds. */
 let ahead = 0
+/** When the node last answered this page, by this browser's clock. The page itself was its first answer. */
+let answered = typeof performance === 'undefined' ? 0 : performance.timeOrigin
 const denied = new Set<() => void>()
 
 /** Calls tell whenever the node asks for a token. */
@@ -24,6 +26,12 @@ export function deny(): void { for (const tell of denied) tell() }
 
 /** The store's time now, as this browser can tell it. */
 export function now(): number { return Date.now() + ahead }
+
+/** When the node last answered anything, by this browser's clock. */
+export function answeredAt(): number { return answered }
+
+/** Says that the node answered otherwise than by a call, at a time of the store's clock. */
+export function heardAt(at: number): void { answered = Math.max(answered, Math.min(at - ahead, Date.now())) }
 
 const patience = 20_000
 
@@ -45,6 +53,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
     throw new Problem(0, 'unreachable', 'the node does not answer')
   }
   readClock(answer.headers.get('Troupe-Time'))
+  answered = Date.now()
   if (answer.ok) return answer
   const problem = await problemOf(answer)
   if (problem.status === 401 && !ask.quiet) deny()

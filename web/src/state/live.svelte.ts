@@ -1,5 +1,5 @@
 // What the page follows. One stream serves all tabs of the browser, in a shared worker; where there is none, each visible tab has one.
-import { deny, root } from '../api/client'
+import { deny, heardAt, root } from '../api/client'
 import { Follower, type Heard, type Said, type Standing, type Told } from '../live/follower'
 import { isFlow } from '../live/topics'
 import { opener } from '../live/world'
@@ -34,6 +34,7 @@ function hear(told: Told): void {
     for (const h of set) h.heard?.(told.heard)
     return
   }
+  if (told.at) heardAt(told.at)
   const before = latest.get(told.topic)
   latest.set(told.topic, { ...told, doc: told.doc ?? before?.doc })
   for (const h of set) h.told(told)
