@@ -14,6 +14,7 @@ const left = ['order', 'status', 'not.status', ...endKeys.map((k) => k.name)]
 export const keys: readonly Key[] = [
   { name: 'status', many: true, values: unsuccessful },
   ...listed.filter((k) => !left.includes(k.name)),
+  { name: 'by', values: ways, quiet: true },
 ]
 
 /** The list of a group's executions, with the filters that the page has. A time of the page is one of the ends; an age is left out, as the list goes on. */

@@ -6,7 +6,7 @@ const keys: Key[] = [
   { name: 'pool' },
   { name: 'label', check: (v) => (v.includes('=') ? undefined : 'want name=value') },
 ]
-const read = (text: string) => chipsOf(new URLSearchParams(text), keys, ['sort'])
+const read = (text: string) => chipsOf(new URLSearchParams(text), keys)
 
 describe('chipsOf', () => {
   it('splits values of a key that takes many', () =>
@@ -17,10 +17,12 @@ describe('chipsOf', () => {
     ['colour=red', 'there is no such filter here'],
     ['pool=a&pool=b', 'one pool at a time'],
     ['label=x', 'want name=value'],
+    ['panel=other', 'want one of filters, facets, none'],
+    ['table=wait,odd', 'want one of outcomes, in-and-out, wait, run, workers, waiting, run-p95-by-version'],
   ] as const) {
     it(`${query}: ${wrong}`, () => expect(read(query).at(-1)!.wrong).toBe(wrong))
   }
-  it('leaves out what is no filter', () => expect(read('sort=asc')).toEqual([]))
+  it('leaves out what is open', () => expect(read('panel=facets&table=wait,run')).toEqual([]))
   it('is never asked of the node if it is wrong', () => expect(asked(read('status=nope&pool=a')).toString()).toBe('pool=a'))
 })
 
@@ -42,24 +44,24 @@ describe('typedChip', () => {
 describe('withChips', () => {
   it('is the inverse of chipsOf', () => {
     for (const text of ['', 'pool=go', 'label=a%3Db&status=failed%2Crunning', 'colour=red']) {
-      expect(withChips(new URLSearchParams(text), read(text), keys, ['sort']).toString()).toBe(text)
+      expect(withChips(new URLSearchParams(text), read(text), keys).toString()).toBe(text)
     }
   })
-  it('keeps the rest of the state', () =>
-    expect(withChips(new URLSearchParams('panel=facets&pool=go&sort=asc'), [], keys, ['sort']).toString()).toBe('sort=asc&panel=facets'))
+  it('keeps what is open', () => expect(withChips(new URLSearchParams('panel=facets&pool=go&table=run'), [], keys).toString()).toBe('panel=facets&table=run'))
+  it('removes a panel that there is not', () => expect(withChips(new URLSearchParams('panel=other&pool=go'), read('pool=go'), keys).toString()).toBe('pool=go'))
 })
 
 describe('countOf', () => {
   const timed: Key[] = [...keys, { name: 'from', quiet: true, check: (v) => (v.startsWith('-') ? undefined : 'want an age') }]
   for (const [query, want] of [
     ['', 'Filters: none set'],
-    ['panel=facets&sort=asc', 'Filters: none set'],
+    ['panel=facets', 'Filters: none set'],
     ['from=-6h&pool=go', 'Filters: 1 set'],
     ['status=failed,running&pool=go', 'Filters: 3 set'],
     ['pool=go&colour=red', 'Filters: 1 set, 1 wrong'],
     ['from=yesterday', 'Filters: none set, 1 wrong'],
   ] as const) {
-    it(query || 'nothing', () => expect(countOf(chipsOf(new URLSearchParams(query), timed, ['sort']), timed)).toBe(want))
+    it(query || 'nothing', () => expect(countOf(chipsOf(new URLSearchParams(query), timed), timed)).toBe(want))
   }
 })
 

@@ -1,4 +1,5 @@
 // The filters of a list, as chips. They stand in the query; a key or value that the API does not take becomes a chip that says so.
+import { views } from './views'
 
 export interface Key {
   name: string
@@ -12,15 +13,19 @@ export interface Key {
 
 export interface Chip { key: string; value: string; wrong?: string }
 
-/** Parts of every list's state that are no filters. */
-const own: readonly string[] = ['panel']
+/** Whether it is what a page has open: no filter. */
+const isView = (name: string, value: string): boolean => value.split(',').every((part) => views.some((v) => v.name === name && v.values.includes(part)))
 
-/** Reads the chips of a query. Names in others are parts of the page's state that are no filters. */
-export function chipsOf(query: URLSearchParams, keys: readonly Key[], others: readonly string[] = []): Chip[] {
+/** Reads the chips of a query. */
+export function chipsOf(query: URLSearchParams, keys: readonly Key[]): Chip[] {
   const chips: Chip[] = []
   const seen = new Set<string>()
   for (const [name, text] of query) {
-    if (own.includes(name) || others.includes(name)) continue
+    const view = views.find((v) => v.name === name)
+    if (view) {
+      if (!isView(name, text)) chips.push({ key: name, value: text, wrong: `want one of ${view.values.join(', ')}` })
+      continue
+    }
     const key = keys.find((k) => k.name === name)
     for (const value of key?.many ? text.split(',').filter(Boolean) : [text]) {
       const chip: Chip = { key: name, value }
@@ -41,7 +46,7 @@ function wrongOf(chip: Chip, key: Key | undefined, seen: Set<string>): string | 
 }
 
 /** Writes chips into a query, and keeps what is no filter. */
-export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: readonly Key[], others: readonly string[] = []): URLSearchParams {
+export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: readonly Key[]): URLSearchParams {
   const next = new URLSearchParams()
   const joined = new Map<string, string[]>()
   for (const chip of chips) {
@@ -49,9 +54,9 @@ export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: 
     else next.append(chip.key, chip.value)
   }
   for (const [key, values] of joined) next.set(key, [...new Set(values)].join(','))
-  for (const name of [...others, ...own]) {
+  for (const { name } of views) {
     const value = query.get(name)
-    if (value) next.set(name, value)
+    if (value !== null && isView(name, value)) next.set(name, value)
   }
   return next
 }

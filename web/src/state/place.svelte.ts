@@ -1,9 +1,11 @@
 // Where the browser is. The address is the whole state of a page: back, reload, a new tab and a colleague see the same.
-import { match, withQuery, type Route } from './route'
+import { match, proper, withQuery, type Route } from './route'
 
 const base = new URL('.', document.baseURI)
 
 function read(): Route {
+  const path = location.pathname.slice(base.pathname.length)
+  if (proper(path) !== path) history.replaceState(null, '', new URL(proper(path) + location.search + location.hash, base))
   return match(location.pathname.slice(base.pathname.length), new URLSearchParams(location.search))
 }
 

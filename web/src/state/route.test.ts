@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { match, to, withQuery } from './route'
+import { match, proper, to, withQuery } from './route'
 
 describe('match', () => {
   const query = new URLSearchParams('status=failed')
@@ -17,6 +17,11 @@ describe('match', () => {
   ] as const) {
     it(`${path || '/'} is ${page}`, () => expect(match(path, query)).toEqual({ page, args, query }))
   }
+})
+
+describe('proper', () => {
+  for (const [path, want] of [['overview', './'], ['overview/', './'], ['', ''], ['executions', 'executions'], ['overview/x', 'overview/x']] as const)
+    it(`${path || '/'} is at ${want || '/'}`, () => expect(proper(path)).toBe(want))
 })
 
 describe('to', () => {

@@ -35,6 +35,9 @@ const patterns: Pattern[] = [
   ['settings', 'settings'],
 ].map(([page, path]) => ({ page: page!, parts: path!.split('/').filter(Boolean) }))
 
+/** The place that a path stands for, where that is written another way: the overview is at the base. */
+export const proper = (path: string): string => (/^overview\/*$/.test(path) ? './' : path)
+
 /** Finds the page of a path below the console's own. An unknown one is the page "missing". */
 export function match(path: string, query: URLSearchParams): Route {
   const parts = path.split('/').filter(Boolean).map(decode)

@@ -6,15 +6,12 @@ export interface View { from: number; to: number }
 /** The shortest part, in milliseconds: times of a browser have no shorter ones. */
 export const shortest = 10
 
-/** The part of a query within the whole; undefined: all of it. What is wrong counts as left out: see wrongOf. */
+/** The part of a query within the whole; undefined: all of it. What is wrong counts as left out. */
 export function viewOf(query: URLSearchParams, whole: View): View | undefined {
   const [from, to] = [query.get('from') ?? '', query.get('to') ?? '']
   if (!isMoment(from) && !isMoment(to)) return undefined
   return kept({ from: isMoment(from) ? Date.parse(from) : whole.from, to: isMoment(to) ? Date.parse(to) : whole.to }, whole)
 }
-
-/** What of a query cannot be read, as its names. */
-export const wrongOf = (query: URLSearchParams): string[] => ['from', 'to', 'at'].filter((name) => query.has(name) && !isMoment(query.get(name)!))
 
 /** A part that lies within the whole; undefined: it is the whole. */
 export function kept(view: View, whole: View): View | undefined {
