@@ -29,6 +29,7 @@ func TestAListShowsWhatItsAddressSays(t *testing.T) {
 	submit(t, n, "core.fail", map[string]any{"message": "it went wrong: twice", "code": "boom"}, label)
 	p := open(t, n, "/console/executions?label=test%3Daddress")
 	p.until("two rows", func() bool { return p.count("tbody tr") == 2 })
+	require.Equal(t, "rtl n1/go/", p.value("getComputedStyle(document.querySelector('td.c-worker')).direction + ' ' + document.querySelector('td.c-worker bdi').title.slice(0, 6)"))
 	p.looks("executions")
 	for _, width := range append([]int64{360}, between...) {
 		p.do(chromedp.EmulateViewport(width, 800))

@@ -135,11 +135,25 @@ func (p *page) shows(selector, text string) {
 // until waits until something holds. At the end of its patience it says what the page shows.
 func (p *page) until(what string, holds func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
+	p.untilFine(func() string {
+		if holds() {
+			return ""
+		}
+		return what
+	})
+}
+
+// untilFine waits until nothing is wrong.
+func (p *page) untilFine(wrong func() string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(25 * time.Millisecond) {
+		what := wrong()
+		if what == "" {
+			return
+		}
 		if time.Now().After(deadline) {
 			p.t.Fatalf("waited in vain: %s; %s shows:\n%s", what, p.value("location.href"), p.text("main"))
 		}
-		time.Sleep(25 * time.Millisecond)
 	}
 }
 
@@ -239,9 +253,29 @@ func (p *page) contrasts(name string) {
 // fits waits until nothing reaches beyond the screen, and no cell of a status or a duration is cut.
 func (p *page) fits(what string) {
 	p.t.Helper()
-	p.until(what+": it fits", func() bool { return p.value("document.documentElement.scrollWidth <= innerWidth") == "true" })
-	p.until(what+": no status is cut: "+p.value(cut), func() bool { return p.value(cut) == "" })
+	p.untilFine(func() string {
+		if wrong := p.value(misfits); wrong != "" {
+			return what + ": " + wrong
+		}
+		return ""
+	})
 }
+
+// misfits is what does not fit: a page is asked for all of it at once.
+const misfits = `[["it is wider than the screen", document.documentElement.scrollWidth > innerWidth ? "by " + (document.documentElement.scrollWidth - innerWidth) : ""],
+	["cut", ` + cut + `], ["beyond its card", ` + out + `], ["too small to press", ` + small + `]].filter(([, wrong]) => wrong).map((pair) => pair.join(": ")).join("; ")`
+
+// small is what is pressed and has less than 24 px each way. The label around a checkbox is pressed too, where nothing lies over it but what is
+// opened for a while.
+const small = `[...document.querySelectorAll("button, select, summary, input")].filter((e) => e.checkVisibility()).map((e) => (e.type === "checkbox" && e.closest("label")) || e).filter((e) => {
+	const r = e.getBoundingClientRect(), [x, y] = [r.left + r.width / 2, r.top + r.height / 2]
+	const hit = ([dx, dy]) => { const there = document.elementFromPoint(x + dx, y + dy); return !there || e.contains(there) || there.closest(".pop") }
+	return r.width < 23.9 || r.height < 23.9 || e.matches(".pick") && !document.querySelector("dialog[open]") && r.top > 0 && r.bottom < innerHeight && ![[-11, 0], [11, 0], [0, -11], [0, 11]].every(hit)
+}).map((e) => e.tagName + " " + e.className + " " + e.innerText.slice(0, 30)).join(", ")`
+
+// out is the beginning of what reaches beyond its card, where that is not scrolled.
+const out = `[...document.querySelectorAll(".card")].flatMap((c) => [...c.querySelectorAll("table, dl, ul, p")].filter((e) =>
+	!e.closest(".scroll, .wide, .pop, .lanes, .plot, .offscreen") && e.getBoundingClientRect().right > c.getBoundingClientRect().right + 1)).map((e) => e.innerText.slice(0, 40)).join(", ")`
 
 // cut is the text of the cells that show less than all of it.
 const cut = `[...document.querySelectorAll("td:has(.status), td.c-wait, td.c-run")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText).join(", ")`

@@ -36,11 +36,11 @@ export const keys: readonly Key[] = [
 
 export const columns: readonly Column[] = [
   { name: 'status', label: 'Status', fixed: true, width: 150 },
-  { name: 'id', label: 'Execution', fixed: true, width: 158 },
+  { name: 'id', label: 'Execution', fixed: true, width: 140 },
   { name: 'action', label: 'Action' },
   { name: 'version', label: 'Version', off: true, width: 90 },
   { name: 'error', label: 'Error' },
-  { name: 'worker', label: 'Worker' },
+  { name: 'worker', label: 'Worker', width: 152 },
   { name: 'session', label: 'Session', off: true },
   { name: 'labels', label: 'Labels', off: true },
   { name: 'by', label: 'Requested by', off: true },
