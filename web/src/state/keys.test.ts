@@ -12,6 +12,7 @@ describe('Keys', () => {
     [['['], { do: 'before' }],
     [['g', 'v'], { go: 'tree' }],
     [['g', 't'], { go: 'settings' }],
+    [['g', 'm'], { go: 'operations' }],
     [['g', 'o'], { go: './' }],
     [['g', 'z'], undefined],
     [['p'], undefined],

@@ -4,7 +4,7 @@ export type Action = { go: string } | { do: 'search' | 'filter' | 'next' | 'prev
 
 export const places: Record<string, [href: string, name: string]> = {
   o: ['./', 'Overview'], e: ['executions', 'Executions'], p: ['pools', 'Pools'], w: ['workers', 'Workers'], n: ['nodes', 'Nodes'],
-  s: ['sessions', 'Sessions'], b: ['webhooks', 'Webhooks'], d: ['dead-letters', 'Dead letters'], a: ['actions', 'Actions'], r: ['errors', 'Errors'], h: ['history', 'History'], c: ['changes', 'Changes'], v: ['tree', 'Tree'], t: ['settings', 'Settings'],
+  s: ['sessions', 'Sessions'], m: ['operations', 'Operations'], b: ['webhooks', 'Webhooks'], d: ['dead-letters', 'Dead letters'], a: ['actions', 'Actions'], r: ['errors', 'Errors'], h: ['history', 'History'], c: ['changes', 'Changes'], v: ['tree', 'Tree'], t: ['settings', 'Settings'],
 }
 
 const actions: Record<string, Action> = {

@@ -1,12 +1,13 @@
-// The executions of the list that was seen last, so that a page of one leads to the next one.
+// The things of the list that was seen last, so that the page of one leads to the next one.
 
-let ids: readonly string[] = []
+let places: readonly string[] = []
 
 export const neighbours = {
-  keep(list: readonly string[]): void { ids = list },
-  /** The id that stands so many rows further; undefined: there is none. */
-  of(id: string, by: number): string | undefined {
-    const at = ids.indexOf(id)
-    return at < 0 ? undefined : ids[at + by]
+  /** Takes the addresses of the rows, relative to the console's base. */
+  keep(list: readonly string[]): void { places = list },
+  /** The address that stands so many rows further than another; undefined: there is none. */
+  of(href: string, by: number): string | undefined {
+    const at = places.indexOf(href)
+    return at < 0 ? undefined : places[at + by]
   },
 }

@@ -14,6 +14,8 @@ let page = $state(location.pathname)
 
 export const place = {
   get route(): Route { return current },
+  /** The path below the console's base. */
+  get path(): string { return page.slice(base.pathname.length) },
   /** The address without its query: another one is another page. */
   get page(): string { return page },
 }
