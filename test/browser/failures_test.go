@@ -152,6 +152,8 @@ func TestANodeIsDrainedUnderOpenPages(t *testing.T) {
 	})
 	other.do(chromedp.Click(`//tr[contains(., "n2")]//button[contains(., "Drain")]`, chromedp.BySearch))
 	other.shows("dialog[open]", "Drain the node n2?")
+	other.shows("dialog[open]", "It is the last that takes work of the pools ")
+	require.Equal(t, "true", other.value("[...document.querySelectorAll('dialog[open] button')].at(-1).disabled"), "its name is to be typed")
 	own.cutOff()
 	other.do(chromedp.SendKeys("dialog[open] input", "n2"))
 	other.do(chromedp.Click(`//dialog//button[contains(., "Drain it")]`, chromedp.BySearch))

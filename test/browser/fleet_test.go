@@ -59,8 +59,12 @@ func TestAnActionIsSubmittedByItsForm(t *testing.T) {
 	p := open(t, n, "/console/actions/core.fail", "422")
 	p.shows("form", "retriable")
 	p.do(chromedp.SendKeys("#p-code", "NOT A CODE"+kb.Enter))
+	p.shows("dialog[open]", "Submit core.fail?") // it is not idempotent
+	p.answers("Submit it")
 	p.shows(".wrong", "code")
 	p.do(chromedp.Evaluate("document.querySelector('#p-code').select()", nil), chromedp.SendKeys("#p-code", "by_form"), chromedp.SendKeys("#p-message", "as asked"+kb.Enter))
+	p.shows("dialog[open]", "Submit core.fail?")
+	p.answers("Submit it")
 	p.until("the execution's page", func() bool { return strings.Contains(p.value("location.pathname"), "/executions/") })
 	p.shows(".card.bad", "by_form")
 	p.shows(".card.bad", "as asked")

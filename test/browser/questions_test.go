@@ -170,6 +170,7 @@ func whichWorker(t *testing.T, nodes []*node, v *visitor) {
 	v.shows(".facts", "2, ")
 	v.click("Kill")
 	v.shows("dialog", "Kill "+id+"?")
+	v.shows("dialog", "It runs nothing now.")
 	v.do(chromedp.Click(`//dialog//button[contains(., "Kill it")]`, chromedp.BySearch))
 	v.shows(".notices", "is ended; another generation follows")
 	v.shows(".facts", "3, ")

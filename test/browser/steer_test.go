@@ -61,6 +61,43 @@ func TestACordonAsksWhereItIsTheLast(t *testing.T) {
 	p.answers("Leave it")
 }
 
+// A kill says what runs there and what becomes of it, and is sent once however often it is clicked. A drain wants the node's name only where
+// no other takes its work.
+func TestACommandSaysWhatBecomesOfWork(t *testing.T) {
+	apart(t)
+	nodes := cluster(t, 2)
+	ask[map[string]any](t, nodes[1], http.MethodPost, "/api/v1/nodes/n2/cordon", nil)
+	more := map[string]string{"demo.progress": "steps", "demo.memory": "mib"}
+	p := open(t, nodes[0], "/console/")
+	for action, fate := range map[string]string{"demo.progress": "That is idempotent, so it is run again", "demo.memory": "not marked idempotent, so it ends abandoned"} {
+		run := submit(t, nodes[0], action, map[string]any{"seconds": 100, more[action]: 1}, nil)
+		p.visit("/console/executions/" + run.ID)
+		p.shows(".head", "running")
+		on := ask[execution](t, nodes[0], http.MethodGet, "/api/v1/executions/"+run.ID, nil).Worker
+		p.visit("/console/workers/" + on)
+		p.until("it is busy with it", func() bool { return p.count(`main a[href="executions/`+run.ID+`"]`) > 0 })
+		p.click("Kill")
+		p.shows("dialog[open]", "It runs "+action+", execution "+run.ID[:8])
+		p.shows("dialog[open]", fate)
+		if action == "demo.memory" {
+			p.answers("Leave it")
+			continue
+		}
+		p.do(chromedp.Evaluate(`(() => { const b = [...document.querySelectorAll("dialog[open] button")].at(-1); b.click(); b.click() })()`, nil))
+		p.shows(".notices", "is ended; another generation follows")
+		require.Equal(t, "1", p.value(`performance.getEntriesByType("resource").filter((e) => e.name.endsWith("/kill")).length`), "a double click is one request")
+	}
+	ask[map[string]any](t, nodes[1], http.MethodPost, "/api/v1/nodes/n2/uncordon", nil)
+	p.visit("/console/nodes")
+	p.until("each reaches the other, and none is cordoned", func() bool {
+		return p.count(".reach tbody tr") == 2 && strings.Count(p.text(".reach tbody"), "reached") == 2 && !strings.Contains(p.text(".list tbody"), "cordoned")
+	})
+	p.do(chromedp.Click(`//tr[contains(., "n2")]//button[contains(., "Drain")]`, chromedp.BySearch))
+	p.shows("dialog[open]", "Others take the work of its pools.")
+	require.Equal(t, "false", p.value("[...document.querySelectorAll('dialog[open] button')].at(-1).disabled"))
+	p.answers("Leave it")
+}
+
 // A command that cannot be given now says why, also by keyboard.
 func TestADisabledCommandSaysWhy(t *testing.T) {
 	apart(t)

@@ -32,7 +32,7 @@ func TestTheTreeShowsTroubleAndWhatRuns(t *testing.T) {
 	p.visit("/console/tree" + p.value("location.search")) // it is the same after a reload
 	p.shows(".panel", "Runs "+long.ID)
 	p.do(chromedp.Click(`//aside//button[.='Kill']`, chromedp.BySearch))
-	p.shows("dialog", "It runs an execution")
+	p.shows("dialog", "It runs core.sleep, execution "+long.ID[:8])
 	p.do(chromedp.Click(`//dialog//button[contains(., "Kill it")]`, chromedp.BySearch))
 	p.shows(".notices", "another generation follows")
 	p.do(chromedp.Click(`aside button[aria-label="Close"]`))

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Worker } from '../api/types'
-import { cordonQuestion, cordonSaid, doneSaid, lastOf, probeSaid } from './steer'
+import { cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, probeSaid, requeueQuestion, submitQuestion } from './steer'
 
 const worker = (id: string, more: Partial<Worker> = {}): Worker => {
   const [node, pool] = id.split('/') as [string, string]
@@ -44,6 +44,29 @@ describe('what is asked before a cordon', () => {
     expect(cordonQuestion({ kind: 'pool', id: 'go', name: 'go' }, ['go'])!.title).toBe('Cordon the pool go?')
     expect(cordonQuestion(node, undefined)!.text).toContain('could not be found out')
     expect(cordonQuestion(node, undefined)!.why).toBe(true)
+  })
+})
+
+describe('what is asked before other commands', () => {
+  it('wants the name of a node that is the last of a pool, or may be', () => {
+    expect(drainQuestion('a', [])).toMatchObject({ text: 'It takes no new work, finishes what runs, and ends. Others take the work of its pools.' })
+    expect(drainQuestion('a', [])).not.toHaveProperty('typed')
+    expect(drainQuestion('a', ['go'])).toMatchObject({ typed: 'a', text: expect.stringContaining('the last that takes work of the pool go:') })
+    expect(drainQuestion('a', undefined)).toMatchObject({ typed: 'a', text: expect.stringContaining('could not be found out') })
+  })
+  it('says what runs on a worker that is killed, and what becomes of it', () => {
+    const id = '01a21b2b-db84-7d72-ac41-ea386c7c0f2a'
+    expect(killQuestion('a/go/0', undefined).text).toContain('It runs nothing now.')
+    expect(killQuestion('a/go/0', { id, action_ref: 'p.a', idempotent: true }).text).toContain('It runs p.a, execution 01a21b2b…7c0f2a. That is idempotent, so it is run again')
+    expect(killQuestion('a/go/0', { id, action_ref: 'p.a', idempotent: false }).text).toContain('not marked idempotent, so it ends abandoned')
+    expect(killQuestion('a/go/0', { id }).text).toContain('execution 01a21b2b…7c0f2a. That is run again if')
+  })
+  it('asks before a requeue or a submission only where that is not idempotent, or not known', () => {
+    expect(requeueQuestion({ id: 'x', action_ref: 'p.a', idempotent: true })).toBeUndefined()
+    expect(requeueQuestion({ id: 'x', action_ref: 'p.a', idempotent: false })!.text).toContain('p.a is not marked idempotent')
+    expect(requeueQuestion(undefined)!.text).toContain('a second time')
+    expect(submitQuestion({ ref: 'p.a', idempotent: true })).toBeUndefined()
+    expect(submitQuestion({ ref: 'p.a', idempotent: false })!.title).toBe('Submit p.a?')
   })
 })
 

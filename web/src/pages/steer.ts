@@ -1,6 +1,7 @@
 // Whether a cordon takes away the last that takes work, what is asked before a command, and what its answer says.
-import type { CordonAnswer, DoneAnswer, Health, Worker } from '../api/types'
+import type { CordonAnswer, DoneAnswer, Execution, Health, Worker } from '../api/types'
 import type { Question, Told } from '../state/session.svelte'
+import { short } from '../ui/text'
 
 export interface Thing {
   kind: 'node' | 'pool' | 'worker'
@@ -39,14 +40,43 @@ export function cordonQuestion(t: Thing, last: readonly string[] | undefined): Q
   if (t.kind === 'pool') return { ...ask, text: `Its running work ends as always. ${until}` }
   if (!last) return { ...ask, text: `It could not be found out whether others take its work. If none does: ${until.charAt(0).toLowerCase()}${until.slice(1)}` }
   if (last.length === 0) return undefined
-  const named = last.length > 5 ? `${last.slice(0, 5).join(', ')} and ${last.length - 5} more` : listed(last)
-  return { ...ask, text: `It is the last that takes work of ${last.length === 1 ? 'the pool' : 'the pools'} ${named}. Running work ends as always. ${until}` }
+  return { ...ask, text: `It is the last that takes work of ${poolsOf(last)}. Running work ends as always. ${until}` }
 }
 
-export function killQuestion(worker: string, execution: string | undefined): Question {
-  return { title: `Kill ${worker}?`, act: 'Kill it', danger: true, why: true,
-    text: execution ? 'It runs an execution. That is run again if its action is idempotent, and else it ends abandoned.' : 'It runs nothing now. A new generation starts in its place.' }
+const poolsOf = (last: readonly string[]) => `${last.length === 1 ? 'the pool' : 'the pools'} ${last.length > 5 ? `${last.slice(0, 5).join(', ')} and ${last.length - 5} more` : listed(last)}`
+
+/** What is asked before a drain. Last are the pools of which nobody takes work behind it: then the node's name is typed. Undefined: that is not known. */
+export function drainQuestion(name: string, last: readonly string[] | undefined): Question {
+  const ask = { title: `Drain the node ${name}?`, act: 'Drain it', danger: true, why: true }
+  const text = 'It takes no new work, finishes what runs, and ends.'
+  const until = 'new executions wait, or fail if their action says so, until another node serves them.'
+  if (!last) return { ...ask, typed: name, text: `${text} It could not be found out whether others take its work. If none does, ${until}` }
+  if (last.length === 0) return { ...ask, text: `${text} Others take the work of its pools.` }
+  return { ...ask, typed: name, text: `${text} It is the last that takes work of ${poolsOf(last)}: ${until}` }
 }
+
+/** What runs on a worker: its execution as far as that could be read. */
+export type Running = Pick<Execution, 'id'> & Partial<Pick<Execution, 'action_ref' | 'idempotent'>>
+
+/** What is asked before a kill: what runs there, and what becomes of it. */
+export function killQuestion(worker: string, runs: Running | undefined): Question {
+  const ask = { title: `Kill ${worker}?`, act: 'Kill it', danger: true, why: true }
+  if (!runs) return { ...ask, text: 'It runs nothing now. A new generation starts in its place.' }
+  const fate = runs.idempotent === undefined ? 'That is run again if its action is idempotent, and else it ends abandoned.'
+    : runs.idempotent ? 'That is idempotent, so it is run again, unless it has lost its worker too often.' : 'That is not marked idempotent, so it ends abandoned.'
+  return { ...ask, text: `It runs ${runs.action_ref ? `${runs.action_ref}, ` : ''}execution ${short(runs.id)}. ${fate} A new generation starts in the worker's place.` }
+}
+
+/** What is asked before what an action does may be done a second time; undefined: nothing, as it may. */
+export function requeueQuestion(of: Running | undefined): Question | undefined {
+  if (of?.idempotent) return undefined
+  return { title: 'Submit its execution again?', act: 'Requeue it', why: true,
+    text: `${of?.action_ref ? `${of.action_ref} is not marked idempotent. ` : ''}A new execution of the same chain follows. What the first one did may be done a second time.` }
+}
+
+/** What is asked before a submission; undefined: nothing. */
+export const submitQuestion = (action: { ref: string; idempotent: boolean }): Question | undefined => (action.idempotent ? undefined
+  : { title: `Submit ${action.ref}?`, act: 'Submit it', text: 'It is not marked idempotent: once it runs, a cancel does not undo what it has done.' })
 
 /** What a cordon's answer says. */
 export const cordonSaid = (t: Thing, a: CordonAnswer): string => `${t.kind.charAt(0).toUpperCase()}${t.kind.slice(1)} ${t.name} ${a.cordoned ? 'gets no new work' : 'gets work again'}`

@@ -1,7 +1,7 @@
 // Commands to nodes, pools and workers: the cordon with its opposite, the probe, the end of a worker, the drain.
 import { get } from '../api/client'
-import type { CordonAnswer, DoneAnswer, Health, NodeList, PoolList, WorkerList } from '../api/types'
-import { cordonQuestion, cordonSaid, doneSaid, killQuestion, lastOf, probeSaid, workersMax, type Thing } from '../pages/steer'
+import type { CordonAnswer, DoneAnswer, Execution, Health, NodeList, PoolList, WorkerList } from '../api/types'
+import { cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, probeSaid, requeueQuestion, workersMax, type Running, type Thing } from '../pages/steer'
 import { act } from './act'
 import { to, withQuery } from './route'
 
@@ -35,19 +35,25 @@ export async function probe(worker: string, after: () => void): Promise<void> {
   if (await act(`${addressOf({ kind: 'worker', id: worker, name: worker })}/health`, (h: Health) => probeSaid(h))) after()
 }
 
+/** An execution as far as it can be read; undefined: there is none. */
+async function running(id: string | undefined): Promise<Running | undefined> {
+  return id ? get<Execution>(`api/v1/executions/${encodeURIComponent(id)}?without_payloads=1`)
+    .then((e) => ({ id, action_ref: e.action_ref, idempotent: Boolean(e.idempotent) }), () => ({ id })) : undefined // what is false is left out of the answer
+}
+
 export async function kill(worker: string, execution: string | undefined, after: () => void): Promise<void> {
-  if (await act(`${addressOf({ kind: 'worker', id: worker, name: worker })}/kill`, (a: DoneAnswer) => doneSaid(a, worker), killQuestion(worker, execution))) after()
+  if (await act(`${addressOf({ kind: 'worker', id: worker, name: worker })}/kill`, (a: DoneAnswer) => doneSaid(a, worker), async () => killQuestion(worker, await running(execution)))) after()
 }
 
 export async function drain(node: { incarnation: string; name: string }, after: () => void): Promise<void> {
-  const ask = { title: `Drain the node ${node.name}?`, text: 'It takes no new work, finishes what runs, and ends.', act: 'Drain it', danger: true, typed: node.name, why: true }
-  if (await act(`${addressOf({ kind: 'node', id: node.incarnation, name: node.name })}/drain`, (a: DoneAnswer) => doneSaid(a, node.name), ask)) after()
+  const thing: Thing = { kind: 'node', id: node.incarnation, name: node.name }
+  if (await act(`${addressOf(thing)}/drain`, (a: DoneAnswer) => doneSaid(a, node.name), async () => drainQuestion(node.name, await lasts(thing)))) after()
 }
 
-/** What a dead letter's requeue made, or that it is discarded. */
-export async function settle(id: number | string, what: 'requeue' | 'discard', after: () => void): Promise<void> {
+/** What a dead letter's requeue made, or that it is discarded. Execution is the one that it names. */
+export async function settle(id: number | string, what: 'requeue' | 'discard', execution: string | undefined, after: () => void): Promise<void> {
   const ask = what === 'discard' ? { title: 'Discard this dead letter?', text: 'It is marked as handled. Its execution is not submitted again.', act: 'Discard it', danger: true, why: true }
-    : { title: 'Submit its execution again?', text: 'A new execution of the same chain follows. What the first one did may be done a second time.', act: 'Requeue it', why: true }
+    : async () => requeueQuestion(await running(execution))
   const said = (a: { id?: string; status?: string; resolution?: string }) => (what === 'requeue'
     ? { text: `Dead letter ${id} is submitted again: it is ${a.status ?? 'accepted'}`, ...(a.id ? { href: to('executions', String(a.id)), label: 'Open it' } : {}) }
     : `Dead letter ${id} is ${a.resolution ?? 'discarded'}`)
