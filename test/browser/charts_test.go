@@ -136,7 +136,7 @@ func TestTheRangeIsPartOfTheAddress(t *testing.T) {
 	p.click("troupe command")
 	p.until("a command", func() bool { return strings.HasPrefix(p.value("window.copied"), "troupe list --since 20") })
 	p.visit("/console/executions?from=-6h&to=2020-01-31T08:00:00Z")
-	p.shows("main", "No execution has all of these filters")
+	p.shows("main", "No execution is of this time")
 	p.shows("#range", "2020-01-31")
 	p.visit("/console/errors?from=yesterday")
 	p.shows(".chip.wrong", "want a time")

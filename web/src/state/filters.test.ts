@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asked, chipOf, chipsOf, completions, countOf, proposalsMax, typedChip, withChips, type Key } from './filters'
+import { asked, chipOf, chipsOf, completions, countOf, emptyOf, proposalsMax, typedChip, withChips, type Key } from './filters'
 
 const keys: Key[] = [
   { name: 'status', many: true, values: ['failed', 'running'] },
@@ -63,6 +63,17 @@ describe('countOf', () => {
   ] as const) {
     it(query || 'nothing', () => expect(countOf(chipsOf(new URLSearchParams(query), timed), timed)).toBe(want))
   }
+})
+
+describe('emptyOf', () => {
+  const from = { key: 'from', value: '-1h' }, pool = { key: 'pool', value: 'go' }
+  for (const [chips, says] of [
+    [[], undefined],
+    [[{ ...pool, wrong: 'no' }, { key: 'order', value: 'oldest' }], undefined],
+    [[from], 'No worker is of this time. Choose another one at the top.'],
+    [[pool], 'No worker has all of these filters. Remove one.'],
+    [[from, pool], 'No worker has all of these filters in this time. Remove one, or choose another time.'],
+  ] as const) it(says ?? 'nothing', () => expect(emptyOf('worker', chips)).toBe(says))
 })
 
 describe('chipOf', () => {

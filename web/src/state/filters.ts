@@ -85,6 +85,15 @@ export function countOf(chips: readonly Chip[], keys: readonly Key[]): string {
   return `Filters: ${shown.length - wrong || 'none'} set${wrong ? `, ${wrong} wrong` : ''}`
 }
 
+/** What a list without rows says of its filters, and what to do; undefined: it has none. What is a thing of the list. */
+export function emptyOf(what: string, chips: readonly Chip[]): string | undefined {
+  const taken = chips.filter((c) => !c.wrong && c.key !== 'order' && c.key !== 'by')
+  const timed = taken.some((c) => c.key === 'from' || c.key === 'to')
+  if (taken.length === 0) return undefined
+  if (taken.every((c) => c.key === 'from' || c.key === 'to')) return `No ${what} is of this time. Choose another one at the top.`
+  return `No ${what} has all of these filters${timed ? ' in this time. Remove one, or choose another time' : '. Remove one'}.`
+}
+
 /** The parameters for the API: the chips that it takes. */
 export function asked(chips: readonly Chip[]): URLSearchParams {
   const params = new URLSearchParams()

@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { chipsOf } from './filters'
-import { askedSpan, fieldOf, fieldTime, lasting, lengthOf, nameOf, spanOf, timed, timedChips, timedPath, timeKeys, endOf, timeless } from './range'
+import { askedSpan, fieldOf, fieldTime, lasting, lengthOf, nameOf, spanOf, timed, timedChips, timedPath, timeKeys, endOf, timeless, rangeGiven } from './range'
 
 const now = Date.parse('2030-01-31T08:00:00Z')
 const q = (text: string) => new URLSearchParams(text)
 const iso = (ms: number) => new Date(ms).toISOString().slice(0, 19) + 'Z'
+
+describe('rangeGiven', () => {
+  it('leaves out what is wrong and what is no range', () => expect(rangeGiven(new URLSearchParams('from=-6h&to=noon&pool=go'))).toEqual([['from', '-6h']]))
+})
 
 describe('a range', () => {
   for (const [text, otherwise, want] of [

@@ -1,5 +1,5 @@
 // The time that a page shows. It stands in the query as from and to: times, or for "from" an age such as -6h, which is counted back from the end.
-import type { Chip, Key } from './filters'
+import { chipsOf, type Chip, type Key } from './filters'
 import { fields, two, zone } from './time'
 
 export interface Span {
@@ -65,6 +65,9 @@ export function endOf(query: URLSearchParams, now: number): number | undefined {
 
 /** The range of a query alone, for a link that keeps it. */
 export const rangeOf = (query: URLSearchParams): URLSearchParams => new URLSearchParams([...query].filter(([name]) => name === 'from' || name === 'to'))
+
+/** The range that a query itself has, without what is wrong: nothing where it has none. */
+export const rangeGiven = (query: URLSearchParams): [name: string, value: string][] => chipsOf(rangeOf(query), timeKeys).filter((c) => !c.wrong).map((c) => [c.key, c.value])
 
 /** The range of a query as the API is asked for it: an age stays one as long as the range ends now. */
 export function askedSpan(query: URLSearchParams, otherwise: string): { from: string; to?: string } {
