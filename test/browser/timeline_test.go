@@ -380,9 +380,11 @@ func TestWhatGradesAWorker(t *testing.T) {
 	p.shows(".grade", "Faults and failed probes in a row")
 	p.until("the borders", func() bool {
 		text := p.text(".grade table")
-		return strings.Contains(text, "from 3") && strings.Contains(text, "from 10") && strings.Contains(text, "above 30 s")
+		return strings.Contains(text, "from 3") && strings.Contains(text, "from 10") && strings.Contains(text, "above 30\u00a0s")
 	})
 	p.shows(".grade .facts", "Last probe answered")
 	require.Zero(t, p.count(".grade .json"), "nothing is raw")
+	p.shows(".strip", "ready ")
+	p.until("the session that is bound to it", func() bool { return p.count(`a[href="sessions/python/graded"]`) == 1 })
 	p.looks("worker-graded")
 }

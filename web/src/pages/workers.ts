@@ -1,10 +1,10 @@
 // A worker as a cell of a grid, and as a row of a list.
-import type { GradeInput, Session, Worker } from '../api/types'
+import type { GradeInput, Node, Session, Worker, WorkerDetail } from '../api/types'
 import type { Column } from '../state/columns'
 import type { Key } from '../state/filters'
 import { timeKeys } from '../state/range'
 import { duration } from '../state/time'
-import type { Cell } from '../ui/cells'
+import { toneOf, type Cell } from '../ui/cells'
 
 export const columns: readonly Column[] = [
   { name: 'id', label: 'Worker', fixed: true },
@@ -14,13 +14,13 @@ export const columns: readonly Column[] = [
   { name: 'failure', label: 'Last failure', off: true },
   { name: 'runtime', label: 'Runtime', off: true },
   { name: 'pid', label: 'Process', off: true, n: true },
-  { name: 'since', label: 'Since', off: true, n: true },
+  { name: 'since', label: 'Since', n: true },
   { name: 'generation', label: 'Generation', n: true },
   { name: 'restarts', label: 'Restarts', n: true },
   { name: 'heartbeat', label: 'Heartbeat', n: true },
 ]
 
-const states = ['initializing', 'ready', 'busy', 'degraded', 'terminating']
+const states = ['initializing', 'ready', 'busy', 'degraded', 'terminating', 'terminated']
 
 /** The filters of the list. */
 export const keys: readonly Key[] = [
@@ -47,7 +47,7 @@ export interface GradeRow { name: string; key: string; value: string; degraded: 
 /** What grades a worker beside its borders, in words. */
 export function gradeRow(i: GradeInput): GradeRow {
   const [name, unit] = inputs[i.name] ?? [i.name, 'n']
-  const figure = (v: number | undefined) => (v === undefined ? '' : unit === 's' ? duration(v * 1000) : unit === '%' ? `${Math.round(v * 100)} %` : v.toLocaleString('en'))
+  const figure = (v: number | undefined) => (v === undefined ? '' : unit === 's' ? duration(v * 1000).replaceAll(' ', '\u00a0') : unit === '%' ? `${Math.round(v * 100)}\u00a0%` : v.toLocaleString('en'))
   const from = (v: number | undefined) => (v === undefined ? '–' : `${i.name === 'heartbeat_stale' ? 'above' : 'from'} ${figure(v)}`)
   return {
     name, key: i.name, value: figure(i.value) || '–', degraded: from(i.degraded_from), unhealthy: from(i.unhealthy_from),
@@ -77,4 +77,39 @@ export function snapshotOf(s: Pick<Session, 'epoch' | 'runs' | 'worker' | 'snaps
   const missing = s.runs - (s.snapshot_runs ?? 0)
   const of = `of epoch ${s.snapshot_epoch}${s.snapshot_epoch === s.epoch ? '' : `, before the present epoch ${s.epoch}`}`
   return missing > 0 ? `${of}, without the last ${missing.toLocaleString('en')} of ${s.runs.toLocaleString('en')} runs` : `${of}, with all of its runs`
+}
+
+export interface Strip { from: number; to: number; shapes: { tone: string; path: string }[]; states: { state: string; tone: string; share: number }[] }
+
+/** Of a state at rest little is drawn, of work more, and of trouble all: it is seen without colours. */
+const heights: Record<string, number> = { ready: 8, busy: 15 }
+const high = 22
+
+/** What a worker was over the time of its lifecycle's last changes, as shapes in a box of 1000 × 22: one for all times of a tone. Undefined: it has not changed yet. */
+export function stripOf(history: WorkerDetail['history'], now: number): Strip | undefined {
+  const first = history.at(-1)
+  if (!first) return undefined
+  const began = (i: number) => Date.parse(history[i]!.at)
+  const from = began(history.length - 1) - first.lasted_ms, to = Math.max(now, began(0))
+  if (to <= from) return undefined
+  const times = [...history.map((h, i) => ({ state: h.to, from: began(i), to: i ? began(i - 1) : to })).reverse()]
+  if (first.lasted_ms > 0) times.unshift({ state: first.from, from, to: began(history.length - 1) })
+  const paths = new Map<string, string>(), spent = new Map<string, number>()
+  for (const t of times) {
+    const x = (at: number) => Math.round(((at - from) / (to - from)) * 10_000) / 10, h = heights[t.state] ?? high, tone = toneOf(t.state)
+    // A short trouble stays to be seen.
+    paths.set(tone, `${paths.get(tone) ?? ''}M${x(t.from)} ${high - h}H${Math.max(x(t.to), x(t.from) + (t.state in heights ? 0 : 2))}V${high}H${x(t.from)}z`)
+    spent.set(t.state, (spent.get(t.state) ?? 0) + t.to - t.from)
+  }
+  return {
+    from, to, shapes: [...paths].map(([tone, path]) => ({ tone, path })),
+    states: [...spent].map(([state, ms]) => ({ state, tone: toneOf(state), share: ms / (to - from) })).sort((a, b) => b.share - a.share),
+  }
+}
+
+/** The sessions that are bound to a worker. */
+export function boundTo(id: string, sessions: readonly Session[], nodes: readonly Pick<Node, 'incarnation' | 'name' | 'state'>[]): Session[] {
+  const parts = id.split('/'), slot = Number(parts[2])
+  const of = new Set(nodes.filter((n) => n.name === parts[0] && n.state !== 'dead').map((n) => n.incarnation))
+  return sessions.filter((s) => s.pool === parts[1] && s.worker?.slot === slot && of.has(s.worker.incarnation))
 }
