@@ -98,7 +98,7 @@ func TestALongListDrawsAWindow(t *testing.T) {
 	for _, place := range []string{"0", "4000", "document.body.scrollHeight"} {
 		p.do(chromedp.Evaluate("scrollTo(0, "+place+")", nil))
 		p.until("drawn rows on the screen", func() bool {
-			return p.value(`document.elementFromPoint(700, 400)?.closest('tr:not(.gap)') !== null`) == "true"
+			return p.value(`document.elementFromPoint(700, 600)?.closest('tr:not(.gap)') !== null`) == "true"
 		})
 		require.LessOrEqual(t, p.count("tbody tr:not(.gap)"), 60)
 	}

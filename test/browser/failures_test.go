@@ -76,7 +76,7 @@ func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
 	store := servers.PrivatePostgres(t, servers.PostgresOptions{Unsafe: true})
 	n := on(t, "n1", store.URL)
 	labelled(t, n, "away")
-	list, fleet, overview := open(t, n, "/console/executions?label=test%3Daway"), open(t, n, "/console/workers?pool=python"), open(t, n, "/console/", away)
+	list, fleet, overview := open(t, n, "/console/executions?label=test%3Daway", away), open(t, n, "/console/workers?pool=python"), open(t, n, "/console/", away)
 	list.until("one row", func() bool { return list.count("tbody tr") == 1 })
 	fleet.shows("tbody", "n1/python/0")
 	overview.shows(".verdict", "Nothing is wrong")

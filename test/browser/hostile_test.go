@@ -87,7 +87,7 @@ func TestWhatProgramsWriteIsText(t *testing.T) {
 	p.shows(".facts", "late⟨U+202E⟩")
 	p.harmless("one that is not due")
 	for _, page := range []struct{ path, shows string }{
-		{"", "deploy ⟨U+202E⟩<img"}, {"executions?label=%3Cb%3Eteam%3D" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(hostile, "=", "%3D"), "<", "%3C"), " ", "%20"), "bad.say"},
+		{"", "deploy ⟨U+202E⟩<img"}, {"executions?label=%3Cb%3Eteam%3D" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(hostile, "=", "%3D"), "<", "%3C"), " ", "%20"), "label.⟨U+202E⟩turned"},
 		{"errors", "<img src"}, {"errors?by=worker", "<img src"}, {"sessions", "<i>s</i>⟨U+202E⟩"}, {"history", "deploy ⟨U+202E⟩<img"}, {"history?kinds=session", "<i>s</i>⟨U+202E⟩"}, {"changes", "deploy ⟨U+202E⟩<img"},
 		{"sessions/bad.own/%3Ci%3Es%3C%2Fi%3E%E2%80%AE", "Session <i>s</i>⟨U+202E⟩"}, {"executions?label=l%3D%E2%80%AE", "l=⟨U+202E⟩"}, {"history?subject=%E2%80%AE", "⟨U+202E⟩"},
 		{"workers?pool=bad.never", "n1/bad.never/0"}, {"workers/n1/bad.never/0", "<img src"},

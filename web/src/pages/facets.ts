@@ -1,6 +1,7 @@
 // Counts beside the list of executions: what is asked for, what was counted, and the list that a value leads to.
-import type { Execution, Facets } from '../api/types'
+import type { Execution, Facets, Status } from '../api/types'
 import { withQuery } from '../state/route'
+import { ended } from '../ui/status'
 
 const fields = ['status', 'action', 'pool', 'error', 'worker']
 const limit = 8
@@ -15,6 +16,12 @@ export function facetsOf(params: string, labels: readonly string[] = []): URLSea
   return query
 }
 
+/** The values of each field that has some, in the order in which fields are asked for. */
+export function ordered(f: Facets): [field: string, values: Facets['fields'][string]][] {
+  const placeOf = (field: string) => (fields.includes(field) ? fields.indexOf(field) : fields.length)
+  return Object.entries(f.fields).filter(([, values]) => values.length > 0).sort(([a], [b]) => placeOf(a) - placeOf(b) || a.localeCompare(b))
+}
+
 /** The names of the labels that rows have, the most frequent first. */
 export function labelsOf(rows: readonly Execution[]): string[] {
   const n = new Map<string, number>()
@@ -22,8 +29,8 @@ export function labelsOf(rows: readonly Execution[]): string[] {
   return [...n].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([name]) => name).slice(0, labelsMax)
 }
 
-/** The same list with a value of a field alone. */
-export function narrowed(params: string, field: string, value: string): string {
+/** The same list with a value of a field alone, and with the panel that is open. */
+export function narrowed(params: string, field: string, value: string, panel: string | null): string {
   const query = new URLSearchParams(params)
   const [, name] = /^label\.(.+)$/.exec(field) ?? []
   if (name) {
@@ -31,7 +38,7 @@ export function narrowed(params: string, field: string, value: string): string {
     query.delete('label')
     for (const l of [...others, `${name}=${value}`]) query.append('label', l)
   } else query.set(field, value)
-  query.set('panel', 'facets')
+  if (panel) query.set('panel', panel)
   return withQuery('executions', query)
 }
 
@@ -50,4 +57,14 @@ export function countOf(f: Facets | undefined, field: string, value: string): nu
   const found = f?.fields[field]?.find((v) => v.value === value)
   if (found) return found.n
   return f && !f.left?.[field] && (f.exact || f.basis === 'minutes') ? 0 : undefined
+}
+
+/** What a chart of the list's outcomes is of: the nodes count these by pool and action. Undefined: the list has other filters, or none that has ended. */
+export function outcomesOf(params: string): { scope: { pool?: string; action?: string }; among: string[] } | undefined {
+  const query = new URLSearchParams(params)
+  if ([...query.keys()].some((key) => !['status', 'pool', 'action', 'from', 'to', 'order', 'limit', 'cursor'].includes(key))) return undefined
+  const asked = query.getAll('status').flatMap((v) => v.split(',')), among = asked.filter((v) => ended(v as Status))
+  if (asked.length && !among.length) return undefined
+  const [pool, action] = [query.get('pool'), query.get('action')]
+  return { scope: { ...(pool ? { pool } : {}), ...(action ? { action } : {}) }, among }
 }

@@ -2,3 +2,6 @@
 import { MediaQuery } from 'svelte/reactivity'
 
 export const narrow = new MediaQuery('(width < 760px)')
+
+/** Whether there is room for what a list has, counted, above its rows. app.css has the same width. */
+export const wide = new MediaQuery('(width >= 1024px)')
