@@ -117,6 +117,8 @@ func TestAPoolSaysWhatWaits(t *testing.T) {
 	p.shows("h1", "Pool shell")
 	p.shows(".card.why", "workers_cordoned")
 	p.shows(".facts", "not at this rate")
+	require.Equal(t, 1, p.count(`.card.why a[href="executions?pool=shell&status=requested"]`))
+	require.Equal(t, 1, p.count(`.card.why a[href="executions?pool=shell&status=requested,scheduled"]`))
 	p.shows(".cells", "4 ready")
 	p.looks("pool-waiting")
 	p.click("Uncordon")

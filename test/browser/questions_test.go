@@ -277,7 +277,7 @@ func keepUp(t *testing.T, nodes []*node, v *visitor) {
 	v.shows(".facts", "Ended")
 	tile := `//section[contains(@class, "tile")][.//a[normalize-space(.)="shell"]]`
 	v.do(chromedp.WaitVisible(tile+`//a[contains(., "1 waiting")]`, chromedp.BySearch))
-	v.until("the oldest", func() bool { return strings.Contains(v.text(".tile"), "1 waiting, the oldest since ") })
+	v.until("the oldest", func() bool { return strings.Contains(v.text(".tile"), "1 waiting, the oldest requested ") })
 	v.through(tile + `//h2//a`)
 	v.shows("h1", "Pool shell")
 	v.shows(".card.why", "workers_cordoned")

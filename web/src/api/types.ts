@@ -339,6 +339,8 @@ export interface Node {
   reach?: string
   why?: string
   store_seen?: boolean
+  /** How a dead one ended, where that is known. */
+  ended?: 'stopped' | 'lease' | 'refused' | 'replaced'
 }
 export interface NodeList { nodes: Node[] }
 /** A node as another one sees it. */

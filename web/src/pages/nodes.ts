@@ -1,5 +1,6 @@
 // What is known of a node only from before.
 import type { Node, Sight, Sights } from '../api/types'
+import type { Span } from '../state/range'
 
 const heard = ['self', 'reached', 'store_only', 'not_heard', 'store_lost_here']
 
@@ -9,6 +10,19 @@ export function staleOf(n: Node): string | undefined {
   if (n.reach && !heard.includes(n.reach)) return n.why || n.reach
   if (n.store_seen === false) return n.why || 'it does not renew its lease'
   return undefined
+}
+
+/** So long after its end a lost node is news, whichever range is chosen, in milliseconds. */
+export const lostFor = 15 * 60_000
+
+/** The nodes that a first view lists: those that live, and those that were lost in its range or a short time ago. Left are the others. */
+export function newsOf(nodes: readonly Node[], span: Pick<Span, 'from' | 'to'>, now: number): { shown: Node[]; left: number } {
+  const shown = nodes.filter((n) => {
+    if (n.state !== 'dead') return true
+    const last = Date.parse(n.beat_at)
+    return n.ended !== 'stopped' && (last >= now - lostFor || (last >= span.from && last < span.to))
+  })
+  return { shown, left: nodes.length - shown.length }
 }
 
 export interface Line { from: Pick<Sights, 'node' | 'incarnation'>; to: Sight; reached: boolean }
