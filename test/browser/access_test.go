@@ -52,4 +52,16 @@ func TestAScopeThatLacksSaysSo(t *testing.T) {
 	p.do(chromedp.SendKeys("#token", secret+kb.Enter))
 	p.shows(".trouble", "Your token does not allow this")
 	p.shows(".trouble", "lacks the scope")
+	for _, path := range []string{
+		"", "errors", "pools", "pools/go", "workers", "workers/n1/go/0", "nodes", "nodes/n1", "tree", "sessions", "sessions/go/x", "dead-letters", "webhooks", "actions/core.echo", "history", "changes",
+		"operations", "settings", "pools?to=2020-01-01T00:00:00Z", "tree?at=2020-01-01T00:00:00Z",
+	} {
+		p.visit("/console/" + path)
+		p.shows(".trouble", "Your token does not allow this")
+		p.until("nothing is waited for", func() bool { return p.count("main > .loading") == 0 })
+		p.accessible(path + " without the scope")
+		p.do(chromedp.EmulateViewport(360, 800))
+		p.fits(path + " without the scope")
+		p.do(chromedp.EmulateViewport(1280, 800))
+	}
 }
