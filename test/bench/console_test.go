@@ -6,10 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/store/sqlite"
 )
 
 // question is one that the pages of the console ask.
@@ -83,13 +86,22 @@ func consoleQuestions(failed string) (list []question) {
 	return append(list, overview, past, since("series?by=action&metric=run&points=600", month), since("differences", month))
 }
 
-// BenchmarkConsole measures how long a node with 1,000,000 ended executions takes to answer what the console's pages ask for, each 20
-// times, one after another.
+// BenchmarkConsole measures how long a node with 1,000,000 ended executions and a week of what nodes record takes to answer what the
+// console's pages ask for, each 20 times, one after another.
 func BenchmarkConsole(b *testing.B) {
 	program := binary(b)
 	b.Run("SQLite", func(b *testing.B) {
 		for range b.N {
-			readConsole(b, members(b, program, 1)[0])
+			data := b.TempDir()
+			s, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(data, "troupe.db")})
+			if err != nil {
+				b.Fatal(err)
+			}
+			recordWeek(b, s)
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+			readConsole(b, members(b, program, 1, "TROUPE_DATA="+data)[0])
 		}
 	})
 }
@@ -99,7 +111,9 @@ func BenchmarkFullConsole(b *testing.B) {
 	f, program := startFull(b), binary(b)
 	b.Run("Postgres", func(b *testing.B) {
 		for range b.N {
-			readConsole(b, f.alone(b, program))
+			url := f.fresh(b)
+			recordWeek(b, f.look(b))
+			readConsole(b, members(b, program, 1, "TROUPE_STORE_URL="+url)[0])
 		}
 	})
 }
