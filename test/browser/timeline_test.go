@@ -287,6 +287,9 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	p.shows("main", "Shown: ")
 	require.Equal(t, seen, p.value("location.search"))
 	p.do(chromedp.Click("details.steps > summary"))
+	p.until("its table is in the address", func() bool { return p.query("table") == "timeline" })
+	p.do(chromedp.Reload(), chromedp.WaitReady("main"))
+	p.until("its table is open", func() bool { return p.value(`document.querySelector(".steps")?.open`) == "true" })
 	p.shows(".steps", "its worker ran:")
 	require.NotContains(t, p.text(".steps"), "ran: completed", "the run is not in the part that is shown")
 

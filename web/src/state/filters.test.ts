@@ -18,7 +18,7 @@ describe('chipsOf', () => {
     ['pool=a&pool=b', 'one pool at a time'],
     ['label=x', 'want name=value'],
     ['panel=other', 'want one of filters, facets, none'],
-    ['table=wait,odd', 'want one of outcomes, in-and-out, wait, run, workers, waiting, run-p95-by-version'],
+    ['table=wait,odd', 'want one of outcomes, in-and-out, wait, run, workers, waiting, run-p95-by-version, timeline, no-timeline'],
   ] as const) {
     it(`${query}: ${wrong}`, () => expect(read(query).at(-1)!.wrong).toBe(wrong))
   }

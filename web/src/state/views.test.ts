@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { countsOpen, isOpen, readingOf, tableOf, tables, turnCounts, turnReading, turnTable } from './views'
+import { countsOpen, isOpen, readingOf, stepsOpen, tableOf, tables, turnCounts, turnReading, turnSteps, turnTable } from './views'
 
 const changed = (text: string, change: (q: URLSearchParams) => void) => {
   const query = new URLSearchParams(text)
@@ -17,6 +17,16 @@ describe('the tables of charts', () => {
   ] as const) it(`${query || 'nothing'}: ${open ? 'opens' : 'closes'} ${title}`, () => expect(changed(query, (q) => turnTable(q, title, open))).toBe(want))
   it('have words of their own', () => expect(new Set(tables).size).toBe(tables.length))
   it('have no spaces in them', () => expect(tableOf('In and out')).toBe('in-and-out'))
+})
+
+describe('the table of a timeline', () => {
+  for (const [query, small, want] of [['', false, false], ['', true, true], ['table=timeline', false, true], ['table=no-timeline', true, false], ['table=no-timeline', false, false], ['table=wait', true, true]] as const) {
+    it(`${query || 'nothing'}, ${small ? 'small' : 'large'}: ${want ? 'open' : 'closed'}`, () => expect(stepsOpen(new URLSearchParams(query), small)).toBe(want))
+  }
+  for (const [query, open, small, want] of [
+    ['', true, false, 'table=timeline'], ['table=timeline&at=x', false, false, 'at=x'], ['', false, true, 'table=no-timeline'], ['table=no-timeline', true, true, ''],
+  ] as const) it(`${query || 'nothing'}, ${small ? 'small' : 'large'}: ${open ? 'opens' : 'closes'}`, () => expect(changed(query, (q) => turnSteps(q, open, small))).toBe(want))
+  it('has words that no chart has', () => expect([...tables].filter((word) => stepsOpen(new URLSearchParams(`table=${word}`), false))).toEqual([]))
 })
 
 describe('what a list has, counted', () => {

@@ -9,8 +9,13 @@ export const tableOf = (title: string): string => title.toLowerCase().replaceAll
 /** The charts whose tables can be open. */
 export const tables: readonly string[] = ['Outcomes', 'In and out', 'Wait', 'Run', 'Workers', 'Waiting', 'Run p95 by version'].map(tableOf)
 
+const [timeline, noTimeline] = ['timeline', 'no-timeline'] as const
+
+/** The words for the table of a timeline, where it is open or closed and usually is not. */
+export const steps: readonly string[] = [timeline, noTimeline]
+
 /** What is open on any page that has it. It is no filter. */
-export const views: readonly { name: string; values: readonly string[] }[] = [{ name: 'panel', values: panels }, { name: 'table', values: tables }]
+export const views: readonly { name: string; values: readonly string[] }[] = [{ name: 'panel', values: panels }, { name: 'table', values: [...tables, ...steps] }]
 
 /** Whether the table of a chart is open. */
 export const isOpen = (query: URLSearchParams, title: string): boolean => (query.get('table') ?? '').split(',').includes(tableOf(title))
@@ -21,6 +26,15 @@ export function turnTable(query: URLSearchParams, title: string, open: boolean):
   const next = open ? [...others, tableOf(title)] : others
   if (next.length) query.set('table', tables.filter((name) => next.includes(name)).join(','))
   else query.delete('table')
+}
+
+/** Whether the table of a timeline is open: usually on a small screen, where it is read more easily than the drawing. */
+export const stepsOpen = (query: URLSearchParams, small: boolean): boolean => query.get('table') === timeline || (small && query.get('table') !== noTimeline)
+
+/** Opens or closes the table of a timeline. Its page has no other table. */
+export function turnSteps(query: URLSearchParams, open: boolean, small: boolean): void {
+  if (open === small) query.delete('table')
+  else query.set('table', open ? timeline : noTimeline)
 }
 
 /** Whether what a list has is shown, counted: usually where there is room beside its rows. */
