@@ -86,28 +86,42 @@ func (r *Roster) send(b *batch) {
 
 // refuse drops a placement that the store did not write. Where the session is to blame, or a binding may or may not have been made,
 // the store is asked about the session. With its answer a candidate that was refused for its session may be placed, so the store is
-// looked at again at once; any other, and one that is refused again, waits for the next Tick.
+// looked at again at once. Any other may stand on the worker of a router that gives the pool up, and is looked at again once something
+// is due, such as what that router takes back. One that is refused again waits for the next Tick.
 func (r *Roster) refuse(f *flight, conflict bool) {
 	id := f.placement.Execution
 	if f.line != nil && (conflict || f.bind) {
 		r.ask(f.line)
 	}
-	if f.line != nil && conflict && r.firstConflict(id) {
+	first := r.firstRefusal(id)
+	if first && f.line != nil && conflict {
 		r.top = true
 	} else {
 		r.ignore(id)
+	}
+	if first && (f.line == nil || !conflict) {
+		r.untilWake = append(r.untilWake, id)
 	}
 	r.forgetLine(f.line)
 	r.land(f, false)
 }
 
-// firstConflict notes that the execution was refused for its session, and reports whether that is the first time since the last Tick.
-func (r *Roster) firstConflict(id messages.ExecutionID) bool {
+// firstRefusal notes that the execution was refused, and reports whether that is the first time since the last Tick.
+func (r *Roster) firstRefusal(id messages.ExecutionID) bool {
 	if _, before := r.refused[id]; before || len(r.refused) >= ignoredMax {
 		return false
 	}
 	r.refused[id] = struct{}{}
 	return true
+}
+
+// woken hears that work may be due, which may be what was refused.
+func (r *Roster) woken() {
+	r.top = true
+	for _, id := range r.untilWake {
+		delete(r.ignored, id)
+	}
+	r.untilWake = r.untilWake[:0]
 }
 
 // published takes the broker's word on one message.

@@ -79,8 +79,13 @@ func (m *model) take(e Event) {
 			m.steady = m.now
 		}
 		m.away = e.Away
+	case Wake:
+		for _, id := range m.waking {
+			m.ignored[id] = false
+		}
+		m.waking = nil
 	case Tick:
-		m.ignored, m.refused = map[messages.ExecutionID]bool{}, map[messages.ExecutionID]bool{}
+		m.ignored, m.refused, m.waking = map[messages.ExecutionID]bool{}, map[messages.ExecutionID]bool{}, nil
 		m.overdue()
 	}
 }
@@ -176,7 +181,10 @@ func (m *model) placed(e Placed) {
 	if !e.OK {
 		conflict := f.session != "" && e.SessionConflict
 		m.ignored[e.ID] = !conflict || m.refused[e.ID]
-		m.refused[e.ID] = m.refused[e.ID] || conflict
+		if !conflict && !m.refused[e.ID] {
+			m.waking = append(m.waking, e.ID)
+		}
+		m.refused[e.ID] = true
 		if f.session != "" && (e.SessionConflict || f.bind) {
 			m.session(f.session).asking = true
 		}

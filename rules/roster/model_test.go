@@ -20,7 +20,8 @@ type model struct {
 	flights  []*modelFlight
 	sessions map[string]*modelSession
 	ignored  map[messages.ExecutionID]bool
-	refused  map[messages.ExecutionID]bool // for their sessions, since the last Tick
+	refused  map[messages.ExecutionID]bool // by the store, since the last Tick
+	waking   []messages.ExecutionID        // of the ignored
 	settled  map[messages.ExecutionID]bool
 	loading  bool
 	steady   time.Time

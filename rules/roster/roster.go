@@ -44,20 +44,21 @@ type Roster struct {
 	again                 bool // the round stopped at its bound
 	patientAt             int  // where the next look at the patients goes on
 
-	loading  bool
-	paused   bool // until the next Tick, nothing is loaded
-	top      bool // the best of the store may be better than what is held
-	rest     bool // the store has more behind cursor
-	asked    int
-	cursor   position
-	lastTop  time.Time
-	nextAt   time.Time
-	settled  map[messages.ExecutionID]struct{} // left the roster while a Load was under way
-	landed   landed
-	ignored  map[messages.ExecutionID]struct{} // until the next Tick
-	refused  map[messages.ExecutionID]struct{} // for their sessions, since the last Tick
-	resigned bool
-	halted   Reason // why nothing may be placed; Ready or its zero value: it may
+	loading   bool
+	paused    bool // until the next Tick, nothing is loaded
+	top       bool // the best of the store may be better than what is held
+	rest      bool // the store has more behind cursor
+	asked     int
+	cursor    position
+	lastTop   time.Time
+	nextAt    time.Time
+	settled   map[messages.ExecutionID]struct{} // left the roster while a Load was under way
+	landed    landed
+	ignored   map[messages.ExecutionID]struct{} // until the next Tick
+	refused   map[messages.ExecutionID]struct{} // by the store, since the last Tick
+	untilWake []messages.ExecutionID            // those of the ignored that a Wake brings back
+	resigned  bool
+	halted    Reason // why nothing may be placed; Ready or its zero value: it may
 
 	started     bool
 	steady      bool

@@ -40,7 +40,7 @@ func (r *Roster) take(e Event) {
 	case Loaded:
 		r.loaded(&e)
 	case Wake:
-		r.top = true
+		r.woken()
 	case Arrived:
 		r.arrived(&e)
 	case Offered:
@@ -83,6 +83,7 @@ func (r *Roster) tick() {
 	r.paused, r.top = false, true
 	clear(r.ignored)
 	clear(r.refused)
+	r.untilWake = r.untilWake[:0]
 	if !r.nextAt.After(r.now) {
 		r.nextAt = time.Time{}
 	}
