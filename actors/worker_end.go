@@ -51,6 +51,7 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 			item.Fault = false
 		}
 	case *store.Finish:
+		change.Restored = m.restored
 		change.Output.Record = w.cfg.Feeds.Record(r.Execution.ID)
 		change.Outcome, change.Retry = w.cfg.retryOf(r.Execution, r.Action, change.Outcome)
 	}

@@ -89,6 +89,8 @@ type Finish struct {
 	// Retry is the execution that follows, stored in the same transaction; nil: none.
 	Retry *messages.Execution
 	By    string // who ended the run, for its event; empty: it ended by itself
+	// Restored: the run had the state of its session back from a snapshot. So none was lost, as its placement had to suppose.
+	Restored bool
 }
 
 // End writes an outcome for an execution that never started: requested, scheduling or scheduled with this attempt →

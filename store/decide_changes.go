@@ -176,6 +176,9 @@ func (d *Decision) finish(row *Row, c *Finish, now time.Time) {
 	if row.Session != "" && row.SessionEpoch > 0 {
 		d.Session = SessionFinished
 	}
+	if c.Restored {
+		d.Next.SessionLost = false
+	}
 	d.takeEffect(row, c, now, reasonOf(d.Next.Error), c.By)
 	plain := d.Next.Status == messages.Completed || d.Next.Status == messages.Failed
 	d.Straight = plain && row.Status == messages.Running && c.By == ""

@@ -24,10 +24,14 @@ func endsSQL(x extras) string {
 	for _, arg := range extraArrays {
 		b.WriteString(arg)
 	}
-	b.WriteString(`) AS i (n, edge, id, attempt, after, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, record, kind, reason, by)),
+	b.WriteString(`) AS i (n, edge, id, attempt, after, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, record, kind, reason, by, restored)),
  e AS (UPDATE execution e SET rank = NULL, turn = NULL, timer_at = NULL, on_worker = NULL, queue_by = NULL, worker_by = NULL, start_since = NULL,
   unusual = nullif(i.after, {completed}), status = i.after, last_change = {finish}, crash_count = e.crash_count + i.crash, finished_at = now(),
-  retried_as = i.retried_as, result = i.result, error = i.error
+  retried_as = i.retried_as, result = i.result, error = i.error`)
+	if x.sessions {
+		b.WriteString(", session_lost = e.session_lost AND NOT i.restored")
+	}
+	b.WriteString(`
   FROM i, request r WHERE e.id = i.id AND e.status = {running} AND e.attempt = i.attempt AND r.seq = e.seq`)
 	if !x.sessions {
 		b.WriteString(" AND e.session IS NULL")
@@ -52,7 +56,7 @@ func endsSQL(x extras) string {
 	}
 	if x.sessions {
 		b.WriteString(`, s AS (UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = now()
-  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($20)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
+  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($21)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
    WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = {finish}
     AND (f.affinity IS DISTINCT FROM 'hint' OR h.worker_inc = f.worker_inc AND h.worker_pool = f.pool AND h.worker_slot = f.worker_slot)
    GROUP BY 1, 2) d
@@ -63,7 +67,7 @@ func endsSQL(x extras) string {
 }
 
 // extraArrays are the parameters of the extras. They are empty if no row has any.
-var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::bytea[]", ", $17::text[]", ", $18::text[]", ", $19::text[]"}
+var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::bytea[]", ", $17::text[]", ", $18::text[]", ", $19::text[]", ", $20::boolean[]"}
 
 // endSQLs are the statements by their extras.
 var endSQLs = func() map[extras]string {
@@ -95,6 +99,7 @@ type endArgs struct {
 	stdout, stderr, records blobs
 	stdoutCut, stderrCut    column[pgtype.Bool]
 	kinds, reasons, by      column[pgtype.Text]
+	restored                []bool
 	x                       extras
 }
 
@@ -117,6 +122,7 @@ func (a *endArgs) add(c *changes, k int, e *edge) {
 	a.longResults, a.longErrors = append(a.longResults, longResult), append(a.longErrors, longError)
 	a.addOutput(&e.change.Output)
 	a.kinds, a.reasons, a.by = append(a.kinds, textOf(e.kind)), append(a.reasons, textOf(reasonOf(o.Error))), append(a.by, textOf(e.change.By))
+	a.restored = append(a.restored, e.change.Restored)
 	a.x.events = a.x.events || e.kind != ""
 }
 
@@ -143,8 +149,11 @@ func (a *endArgs) args() []any {
 	if !a.x.events {
 		a.kinds, a.reasons, a.by = nil, nil, nil
 	}
+	if !a.x.sessions {
+		a.restored = nil
+	}
 	return []any{a.n, a.edges, a.ids, a.attempts, a.after, a.crash, a.results, a.errors, a.retried,
-		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.records, a.kinds, a.reasons, a.by}
+		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.records, a.kinds, a.reasons, a.by, a.restored}
 }
 
 func (s *statements) queueEnds(batch *pgx.Batch, c *changes, part []edge) {

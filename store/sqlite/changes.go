@@ -119,6 +119,11 @@ func (w *writer) writeEnd(r *record, next *store.Row) error {
 		}
 		result, failure = nil, nil
 	}
+	if r.SessionLost && !next.SessionLost {
+		if err := w.update(updateRestored, r, flags(next.SessionLost, next.SessionHit)); err != nil {
+			return err
+		}
+	}
 	if next.Status == messages.Completed && stage(r.Status) == stageActive && next.CrashCount == r.CrashCount && next.RetriedAs.IsZero() {
 		return w.update(updateCompleted, r, int64(next.Last), micros(next.FinishedAt), blob(result), blob(failure))
 	}

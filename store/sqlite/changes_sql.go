@@ -22,6 +22,7 @@ var (
 	updateCancelling = store.Statement("UPDATE execution SET status = {cancelling}, last_change = {cancel}" + guard)
 	updateCompleted  = store.Statement(`UPDATE execution SET on_worker = NULL, room = NULL, status = {completed}, last_change = ?, finished_at = ?, result = ?,
  error = ?` + guard)
-	updateEnded = `UPDATE execution SET rank = NULL, on_worker = NULL, room = NULL, status = ?, last_change = ?, crash_count = ?,
+	updateRestored = `UPDATE execution SET session_flags = ?` + guard
+	updateEnded    = `UPDATE execution SET rank = NULL, on_worker = NULL, room = NULL, status = ?, last_change = ?, crash_count = ?,
  finished_at = ?, retried_as = ?, result = ?, error = ?, unusual = nullif(?, 0)` + guard
 )

@@ -48,7 +48,8 @@ func testSessionBind(t *testing.T, k *kit) {
 	require.Equal(t, int64(1), c.SessionEpoch)
 	require.True(t, c.SessionLost)
 	require.False(t, c.SessionHit)
-	k.applied(t, &store.Finish{ID: e[0].ID, Attempt: 1, Outcome: completed()})
+	require.False(t, k.applied(t, &store.Finish{ID: e[0].ID, Attempt: 1, Outcome: completed(), Restored: true}).Execution.SessionLost)
+	require.False(t, k.get(t, e[0].ID).SessionLost, "a snapshot was restored")
 
 	k.refused(t, k.placeIn(e[1], 2, store.SessionUse{Epoch: 1, Bind: true}))
 	k.refused(t, k.placeIn(e[1], 2, store.SessionUse{Epoch: 1, Hit: true}))
