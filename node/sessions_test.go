@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
@@ -111,6 +112,7 @@ func TestStrictFail(t *testing.T) {
 	e = k.run("py.count", nil, strictFail)
 	require.Equal(t, messages.Failed, e.Status)
 	require.Equal(t, messages.CodeSessionLost, e.Error.Code)
+	k.until("the ledger has the lost session", func() bool { return k.ledger().Lost.N == 1 })
 	c := result[counted](t, k.run("py.count", nil, strictFail))
 	require.Equal(t, 1, c.Count)
 	require.Greater(t, c.Epoch, home.Epoch)
@@ -274,12 +276,8 @@ func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
 	require.False(t, moved.Lost)
 	require.NotEqual(t, one.Pid, moved.Pid)
 	require.Greater(t, moved.Epoch, one.Epoch)
-	restored := func() int64 {
-		l, err := k.Backend.Ledger(t.Context(), time.Now().Add(-time.Hour), time.Now())
-		require.NoError(t, err)
-		return l.Restored.N
-	}
-	k.until("the ledger has the restored session", func() bool { return restored() == 1 })
+	k.until("the ledger has the restored session", func() bool { return k.ledger().Restored.N == 1 })
+	require.Zero(t, k.ledger().Lost.N)
 	// What finished after the snapshot must not come back silently as it was before.
 	w := k.worker("py.lab", 0)
 	require.NoError(t, k.KillWorker(t.Context(), w.ID))
@@ -288,11 +286,20 @@ func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
 	require.True(t, lost.Lost, "the kept snapshot is older than what has finished since")
 	require.EqualValues(t, 1, lost.Behind, "and says by how much")
 	require.Equal(t, 3, lost.Count, "with what there is")
-	require.EqualValues(t, 1, restored(), "what is behind was not restored")
+	k.until("the ledger has the lost session", func() bool { return k.ledger().Lost.N == 1 })
+	require.EqualValues(t, 1, k.ledger().Restored.N, "what is behind was not restored")
 	after := result[counted](t, k.run("py.count", nil, s))
 	require.False(t, after.Lost)
 	require.Zero(t, after.Behind)
 	require.Equal(t, 4, after.Count)
+}
+
+// ledger is the ledger of the last hour.
+func (k *kit) ledger() *rollup.Ledger {
+	k.t.Helper()
+	l, err := k.Backend.Ledger(k.t.Context(), time.Now().Add(-time.Hour), time.Now())
+	require.NoError(k.t, err)
+	return l
 }
 
 // kept waits until the session's newest snapshot holds so many of its runs.

@@ -46,7 +46,7 @@ func (q *executions) Ledger(ctx context.Context, from, to time.Time) (*rollup.Le
 	if err != nil {
 		return nil, err
 	}
-	if l.Restored, err = q.restored(ctx, from, compared, now); err != nil {
+	if l.Restored, l.Lost, err = q.sessions(ctx, from, compared, now); err != nil {
 		return nil, err
 	}
 	l.Compare(sums[rollup.Submitted], around, gone, keptFrom(now, q.cfg.Retains))
@@ -85,32 +85,35 @@ func (q *executions) deleted(ctx context.Context, from, compared, to, now time.T
 	return gone, nil
 }
 
-// restored counts the sessions whose state was restored in a time, by the journal.
-func (q *executions) restored(ctx context.Context, from, to, now time.Time) (r rollup.Restored, err error) {
+// sessions counts how often the state of sessions was restored and lost in a time, by the journal.
+func (q *executions) sessions(ctx context.Context, from, to, now time.Time) (restored, lost rollup.SessionCount, err error) {
 	query := store.JournalQuery{
-		Kinds: []messages.JournalKind{messages.JournalSession, messages.JournalGap}, Whats: []string{journal.SessionRestored, journal.Dropped},
+		Kinds: []messages.JournalKind{messages.JournalSession, messages.JournalGap}, Whats: []string{journal.SessionRestored, journal.SessionLost, journal.Dropped},
 		From: from, To: to, Limit: 1000,
 	}
-	r.AtLeast = from.Before(keptFrom(now, q.cfg.Recorded))
+	restored.AtLeast = from.Before(keptFrom(now, q.cfg.Recorded))
 	for range ledgerPages {
 		page, err := q.cfg.Store.ReadJournal(ctx, query)
 		if err != nil {
-			return r, err
+			return restored, lost, err
 		}
 		for i := range page.Entries {
 			switch e := &page.Entries[i]; {
+			case e.Kind == messages.JournalSession && e.What == journal.SessionLost:
+				lost.N++
 			case e.Kind == messages.JournalSession:
-				r.N++
+				restored.N++
 			case e.Subject == string(messages.JournalSession):
-				r.AtLeast = true
+				restored.AtLeast = true
 			}
 		}
 		if query.After = page.Next; query.After.IsZero() {
-			return r, nil
+			lost.AtLeast = restored.AtLeast
+			return restored, lost, nil
 		}
 	}
-	r.AtLeast = true
-	return r, nil
+	restored.AtLeast, lost.AtLeast = true, true
+	return restored, lost, nil
 }
 
 // sums adds up what the nodes counted in a time, by how it ended. Cut is where it has met its bound; zero: it has read all.

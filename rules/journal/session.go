@@ -11,6 +11,7 @@ const (
 	SessionBound    = "bound"
 	SessionUnbound  = "unbound"
 	SessionRestored = "restored" // a run had its state back from a snapshot, which changes no binding
+	SessionLost     = "lost"     // a run was told that its state was lost, or ended for it; that changes no binding by itself
 )
 
 // SessionDetail is what an entry about a session says in Detail.
@@ -19,8 +20,8 @@ type SessionDetail struct {
 	Incarnation messages.Incarnation `json:"incarnation"` // of the worker's node
 	Slot        messages.Slot        `json:"slot"`
 	Worker      messages.WorkerID    `json:"worker,omitempty"`
-	Lost        bool                 `json:"lost,omitempty"`     // the run was told that state was lost
-	Execution   messages.ExecutionID `json:"execution,omitzero"` // of SessionRestored: the run
+	Lost        bool                 `json:"lost,omitempty"`     // of SessionBound: its worker has no state of the session, unless it gets a snapshot
+	Execution   messages.ExecutionID `json:"execution,omitzero"` // of SessionRestored and SessionLost: the run
 }
 
 // OfSession makes an entry about a pool's session.

@@ -35,7 +35,8 @@ type Ledger struct {
 	TakenBack int64 `json:"taken_back" doc:"of those in the store: taken back from a worker that had not claimed them, and not claimed since"`
 	StateLost int64 `json:"state_lost" doc:"of those in the store: told that the state of their session was lost"`
 
-	Restored Restored `json:"sessions_restored" doc:"how often a run had the state of its session back from a snapshot in the time, by the journal"`
+	Restored SessionCount `json:"sessions_restored" doc:"how often a run had the state of its session back from a snapshot in the time, by the journal"`
+	Lost     SessionCount `json:"sessions_lost" doc:"how often a run was told in the time that the state of its session was lost, or ended for it, by the journal"`
 
 	Counted int64    `json:"counted" doc:"submissions and retries that the nodes counted when they stored them"`
 	Missing int64    `json:"missing" doc:"how many more the nodes counted than were accepted; 0: none is missing"`
@@ -52,8 +53,8 @@ type Rest struct {
 	Ended     []StatusCount `json:"ended" doc:"what ended in the time, whenever it was requested"`
 }
 
-// Restored counts what the journal has of sessions.
-type Restored struct {
+// SessionCount counts what the journal has of sessions.
+type SessionCount struct {
 	N       int64 `json:"n"`
 	AtLeast bool  `json:"at_least,omitempty" doc:"there may be more: the journal has not all of the time, or more than is counted at once"`
 }

@@ -56,7 +56,9 @@ type binding struct {
 
 // changed are the entries that change the session's binding.
 func (r *reading) changed() []messages.JournalEntry {
-	return slices.DeleteFunc(slices.Clone(r.Bindings), func(e messages.JournalEntry) bool { return e.What == journal.SessionRestored })
+	return slices.DeleteFunc(slices.Clone(r.Bindings), func(e messages.JournalEntry) bool {
+		return e.What != journal.SessionBound && e.What != journal.SessionUnbound
+	})
 }
 
 // bindings are what is known of the session's binding: by the journal, and by the runs of its session before.

@@ -33,7 +33,9 @@ func (l *Link) answered(item *actors.Item, r *store.Result) bool {
 		l.claimed(item, c, r, done)
 	case *store.Finish:
 		l.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), true)
-		l.recordRestored(item, r, done)
+		if done {
+			l.recordState(item, r)
+		}
 		return c.Retry != nil
 	case *store.Rescue:
 		l.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), false)
@@ -96,13 +98,22 @@ func sessionOf(r *store.Result) string {
 	return r.Execution.Session
 }
 
-// recordRestored records that a run had the state of its session back from a snapshot.
-func (l *Link) recordRestored(item *actors.Item, r *store.Result, done bool) {
+// recordState records that a run that has ended had the state of its session back from a snapshot, or was told that it was lost.
+func (l *Link) recordState(item *actors.Item, r *store.Result) {
 	session := sessionOf(r)
-	if !done || !item.Restored || session == "" {
+	if session == "" {
 		return
 	}
-	l.Journal(journal.OfSession(l.Config.Name, session, journal.SessionRestored, "", &journal.SessionDetail{
+	what := ""
+	switch {
+	case item.Restored:
+		what = journal.SessionRestored
+	case r.Execution.SessionLost:
+		what = journal.SessionLost
+	default:
+		return
+	}
+	l.Journal(journal.OfSession(l.Config.Name, session, what, "", &journal.SessionDetail{
 		Epoch: r.Execution.SessionEpoch, Incarnation: item.Worker.Incarnation, Slot: item.Worker.Slot, Worker: r.Execution.WorkerID, Execution: r.Execution.ID,
 	}))
 }

@@ -126,7 +126,12 @@ func (r *Router) fail(f roster.Fail) {
 		}}
 		end := &store.End{ID: f.ID, Attempt: f.Attempt}
 		end.Outcome, end.Retry = workerConfig.RetryOf(&e, o)
-		return func() { r.Record(actors.Item{Change: end}) }
+		return func() {
+			if f.Code == messages.CodeSessionLost {
+				r.lost(&e)
+			}
+			r.Record(actors.Item{Change: end})
+		}
 	})
 }
 

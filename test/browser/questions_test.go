@@ -233,6 +233,7 @@ func whatLost(t *testing.T, nodes []*node, v *visitor) {
 	}
 	v.shows(".ledger", "Deleted by retention")
 	v.shows(".ledger", "Sessions restored")
+	v.shows(".ledger", "Sessions lost")
 	v.looks("changes")
 	v.do(chromedp.Click(`//dl//div[dt='completed']//a`, chromedp.BySearch))
 	v.shows("h1", "Executions")

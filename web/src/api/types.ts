@@ -470,6 +470,7 @@ export interface Ledger {
   taken_back: number
   state_lost: number
   sessions_restored: { n: number; at_least?: boolean }
+  sessions_lost: { n: number; at_least?: boolean }
   counted: number
   missing: number
   adds_up: boolean

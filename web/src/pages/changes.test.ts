@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { ErrorGroup, Ledger, Series } from '../api/types'
-import { befell, minutes, broke, fine, listOf, pageOf, purged, restored, sessionsOf, slower, verdict } from './changes'
+import { befell, minutes, broke, fine, listOf, pageOf, purged, sessionsOf, slower, times, verdict } from './changes'
 
 const ledger = (more: Partial<Ledger>): Ledger => ({
   from: '2030-01-31T08:00:00Z', to: '2030-01-31T08:10:00Z', accepted: 1203, retries: 0, ended: [{ status: 'completed', n: 1200 }], open: [{ status: 'running', n: 3 }],
-  purged: 0, repeated: 0, taken_back: 0, state_lost: 0, sessions_restored: { n: 0 }, counted: 1203, missing: 0, adds_up: true, ...more,
+  purged: 0, repeated: 0, taken_back: 0, state_lost: 0, sessions_restored: { n: 0 }, sessions_lost: { n: 0 }, counted: 1203, missing: 0, adds_up: true, ...more,
 })
 
 describe('changes', () => {
@@ -30,7 +30,7 @@ describe('changes', () => {
     expect([gone, ledger({}), ledger({ purged: 400, purging: 3 }), ledger({ purged: 400, ...before }), ledger(before)].map(purged)).toEqual(['400', '0', '≈ 400', '≥ 400', 'unknown'])
   })
   it('lead to the sessions that were restored', () => {
-    expect([restored(ledger({})), restored(ledger({ sessions_restored: { n: 1200, at_least: true } }))]).toEqual(['0', '≥ 1,200'])
+    expect([times({ n: 0 }), times({ n: 1200, at_least: true })]).toEqual(['0', '≥ 1,200'])
     expect(sessionsOf(ledger({}), 'restored')).toBe('history?kinds=session&what=restored&from=2030-01-31T08:00:00Z&to=2030-01-31T08:10:00Z')
     expect(sessionsOf(ledger({}))).not.toContain('what')
   })

@@ -31,8 +31,8 @@ export function purged(l: Ledger): string {
   return `${l.purging ? '≈ ' : ''}${l.purged.toLocaleString('en')}`
 }
 
-/** How often the state of a session was restored, by the journal. */
-export const restored = (l: Ledger): string => `${l.sessions_restored.at_least ? '≥ ' : ''}${l.sessions_restored.n.toLocaleString('en')}`
+/** How often the state of a session was restored or lost, by the journal. */
+export const times = (count: Ledger['sessions_lost']): string => `${count.at_least ? '≥ ' : ''}${count.n.toLocaleString('en')}`
 
 /** What the journal has of sessions in the ledger's time. */
 export function sessionsOf(l: Ledger, what?: string): string {
