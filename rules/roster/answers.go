@@ -86,38 +86,39 @@ func (r *Roster) send(b *batch) {
 
 // refuse drops a placement that the store did not write. Where the session is to blame, or a binding may or may not have been made,
 // the store is asked about the session. With its answer a candidate that was refused for its session may be placed, so the store is
-// looked at again at once. Any other may stand on the worker of a router that gives the pool up, and is looked at again once something
-// is due, such as what that router takes back. One that is refused again waits for the next Tick.
+// looked at again at once. Any other may stand on the worker of a router that gives the pool up, and is looked at again when something
+// has become due since it was assigned, such as what that router takes back. What is refused again waits for the next Tick.
 func (r *Roster) refuse(f *flight, conflict bool) {
 	id := f.placement.Execution
 	if f.line != nil && (conflict || f.bind) {
 		r.ask(f.line)
 	}
-	first := r.firstRefusal(id)
-	if first && f.line != nil && conflict {
+	switch conflict = conflict && f.line != nil; {
+	case conflict && first(r.refused, id), !conflict && f.wakes != r.wakes && first(r.stood, id):
 		r.top = true
-	} else {
+	case !conflict && first(r.stood, id):
 		r.ignore(id)
-	}
-	if first && (f.line == nil || !conflict) {
 		r.untilWake = append(r.untilWake, id)
+	default:
+		r.ignore(id)
 	}
 	r.forgetLine(f.line)
 	r.land(f, false)
 }
 
-// firstRefusal notes that the execution was refused, and reports whether that is the first time since the last Tick.
-func (r *Roster) firstRefusal(id messages.ExecutionID) bool {
-	if _, before := r.refused[id]; before || len(r.refused) >= ignoredMax {
+// first notes an execution in a set, and reports whether it was not in it and had room.
+func first(set map[messages.ExecutionID]struct{}, id messages.ExecutionID) bool {
+	if _, before := set[id]; before || len(set) >= ignoredMax {
 		return false
 	}
-	r.refused[id] = struct{}{}
+	set[id] = struct{}{}
 	return true
 }
 
 // woken hears that work may be due, which may be what was refused.
 func (r *Roster) woken() {
 	r.top = true
+	r.wakes++
 	for _, id := range r.untilWake {
 		delete(r.ignored, id)
 	}
@@ -288,7 +289,7 @@ func backOff(n int) time.Duration {
 	return min(time.Second<<min(n-takeBacksFree-1, 5), backOffMax)
 }
 
-// ignore keeps an execution from being held again before the next Tick.
+// ignore keeps an execution from being held again before the next Tick, unless it is one of untilWake.
 func (r *Roster) ignore(id messages.ExecutionID) {
 	if len(r.ignored) >= ignoredMax {
 		r.paused = true

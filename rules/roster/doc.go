@@ -12,6 +12,7 @@
 //   - When a placement is released, what waits of its session here is forgotten and loaded again. The released execution comes first
 //     again, and only the store knows the order.
 //   - An execution that was refused, failed or withdrawn is not looked at again before the next Tick. Otherwise an outcome that is
-//     not stored yet could make the roster repeat the same step without end.
+//     not stored yet could make the roster repeat the same step without end. What is refused is looked at once more before: at once
+//     where its session is to blame, otherwise when something has become due.
 //   - Only healthy workers get work ahead of their runs. What waits on a worker that becomes degraded is taken back.
 package roster

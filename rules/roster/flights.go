@@ -39,6 +39,7 @@ type flight struct {
 	handed    bool          // it is the next router's as soon as it is published
 	direct    bool          // the store does not have it before its claim
 	carried   bool          // it is stored with its claim
+	wakes     uint64        // that had been heard when it was assigned
 
 	prev, next     *flight // on its worker
 	before, behind *flight // in the roster's order of claimBy
@@ -62,7 +63,7 @@ func (r *Roster) launch(p messages.Placement, w *worker, l *line) *flight {
 	} else {
 		f = &flight{}
 	}
-	f.placement, f.worker, f.line = p, w, l
+	f.placement, f.worker, f.line, f.wakes = p, w, l, r.wakes
 	f.next = w.flights
 	if w.flights != nil {
 		w.flights.prev = f

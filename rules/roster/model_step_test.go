@@ -80,12 +80,13 @@ func (m *model) take(e Event) {
 		}
 		m.away = e.Away
 	case Wake:
+		m.wakes++
 		for _, id := range m.waking {
 			m.ignored[id] = false
 		}
 		m.waking = nil
 	case Tick:
-		m.ignored, m.refused, m.waking = map[messages.ExecutionID]bool{}, map[messages.ExecutionID]bool{}, nil
+		m.ignored, m.refused, m.stood, m.waking = map[messages.ExecutionID]bool{}, map[messages.ExecutionID]bool{}, map[messages.ExecutionID]bool{}, nil
 		m.overdue()
 	}
 }
@@ -180,11 +181,12 @@ func (m *model) placed(e Placed) {
 	}
 	if !e.OK {
 		conflict := f.session != "" && e.SessionConflict
-		m.ignored[e.ID] = !conflict || m.refused[e.ID]
-		if !conflict && !m.refused[e.ID] {
+		m.ignored[e.ID] = conflict && m.refused[e.ID] || !conflict && (m.stood[e.ID] || f.wakes == m.wakes)
+		if !conflict && !m.stood[e.ID] && f.wakes == m.wakes {
 			m.waking = append(m.waking, e.ID)
 		}
-		m.refused[e.ID] = true
+		m.refused[e.ID] = m.refused[e.ID] || conflict
+		m.stood[e.ID] = m.stood[e.ID] || !conflict
 		if f.session != "" && (e.SessionConflict || f.bind) {
 			m.session(f.session).asking = true
 		}

@@ -20,8 +20,10 @@ type model struct {
 	flights  []*modelFlight
 	sessions map[string]*modelSession
 	ignored  map[messages.ExecutionID]bool
-	refused  map[messages.ExecutionID]bool // by the store, since the last Tick
-	waking   []messages.ExecutionID        // of the ignored
+	refused  map[messages.ExecutionID]bool // for their sessions, since the last Tick
+	stood    map[messages.ExecutionID]bool // refused otherwise
+	wakes    int
+	waking   []messages.ExecutionID // of the ignored
 	settled  map[messages.ExecutionID]bool
 	loading  bool
 	steady   time.Time
@@ -56,6 +58,7 @@ type modelFlight struct {
 	bind      bool
 	direct    bool
 	carried   bool
+	wakes     int // that were heard before it
 }
 
 type modelSession struct {
@@ -69,7 +72,7 @@ type modelSession struct {
 
 func newModel(now time.Time) *model {
 	return &model{now: now, steady: now, sessions: map[string]*modelSession{},
-		ignored: map[messages.ExecutionID]bool{}, refused: map[messages.ExecutionID]bool{}, settled: map[messages.ExecutionID]bool{}}
+		ignored: map[messages.ExecutionID]bool{}, refused: map[messages.ExecutionID]bool{}, stood: map[messages.ExecutionID]bool{}, settled: map[messages.ExecutionID]bool{}}
 }
 
 func (m *model) worker(k messages.WorkerKey) *modelWorker {
@@ -335,7 +338,7 @@ func (m *model) idle() (all []messages.WorkerKey) {
 }
 
 func (m *model) place(c *messages.Candidate, k messages.WorkerKey, use *SessionUse, accepted bool) {
-	f := &modelFlight{id: c.ID, attempt: c.Attempt + 1, worker: k, session: c.Session, takeBacks: c.TakeBacks}
+	f := &modelFlight{id: c.ID, attempt: c.Attempt + 1, worker: k, session: c.Session, takeBacks: c.TakeBacks, wakes: m.wakes}
 	m.use(k)
 	if use != nil {
 		f.epoch, f.miss, f.bind = use.Epoch, !use.Hit, use.Bind

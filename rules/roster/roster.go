@@ -55,7 +55,9 @@ type Roster struct {
 	settled   map[messages.ExecutionID]struct{} // left the roster while a Load was under way
 	landed    landed
 	ignored   map[messages.ExecutionID]struct{} // until the next Tick
-	refused   map[messages.ExecutionID]struct{} // by the store, since the last Tick
+	refused   map[messages.ExecutionID]struct{} // for their sessions, since the last Tick
+	stood     map[messages.ExecutionID]struct{} // refused otherwise, since the last Tick
+	wakes     uint64                            // that were heard
 	untilWake []messages.ExecutionID            // those of the ignored that a Wake brings back
 	resigned  bool
 	halted    Reason // why nothing may be placed; Ready or its zero value: it may
@@ -95,6 +97,7 @@ func New(c Config) *Roster {
 		flights:  map[messages.ExecutionID]*flight{},
 		settled:  map[messages.ExecutionID]struct{}{},
 		ignored:  map[messages.ExecutionID]struct{}{},
+		stood:    map[messages.ExecutionID]struct{}{},
 		refused:  map[messages.ExecutionID]struct{}{},
 		top:      true,
 	}

@@ -83,6 +83,7 @@ func (r *Roster) tick() {
 	r.paused, r.top = false, true
 	clear(r.ignored)
 	clear(r.refused)
+	clear(r.stood)
 	r.untilWake = r.untilWake[:0]
 	if !r.nextAt.After(r.now) {
 		r.nextAt = time.Time{}
