@@ -75,8 +75,9 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 
 // purgeBy is a step whose old rows are found by an index, or in a small table. The rows of its first statement count.
 func (s *Store) purgeBy(what string, sql ...string) func(context.Context, time.Time, int) (store.Purged, error) {
-	return func(ctx context.Context, before time.Time, limit int) (out store.Purged, err error) {
-		err = s.write(ctx, what, limit, func(w *writer) error {
+	return func(ctx context.Context, before time.Time, limit int) (store.Purged, error) {
+		var out store.Purged // no result by name: a return would write it, and the writer may still use it when ctx has ended
+		err := s.write(ctx, what, limit, func(w *writer) error {
 			out = store.Purged{}
 			for i, statement := range sql {
 				n, err := w.c.exec(statement, micros(before), int64(limit))
@@ -90,7 +91,7 @@ func (s *Store) purgeBy(what string, sql ...string) func(context.Context, time.T
 			return nil
 		})
 		if err != nil {
-			return store.Purged{}, err // the writer may still use out
+			return store.Purged{}, err
 		}
 		return out, nil
 	}

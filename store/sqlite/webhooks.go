@@ -123,12 +123,13 @@ func webhookPage(limit int) int {
 
 // TakeWebhooks implements store.Webhooks. A row has no execution any more only if another program has deleted that: both are deleted
 // together.
-func (s *Store) TakeWebhooks(ctx context.Context, takes []store.WebhookTake, lease time.Duration) (out []store.WebhookCall, err error) {
+func (s *Store) TakeWebhooks(ctx context.Context, takes []store.WebhookTake, lease time.Duration) ([]store.WebhookCall, error) {
 	n := 0
 	for _, t := range takes {
 		n += t.Limit
 	}
-	err = s.write(ctx, "take webhooks", n, func(w *writer) error {
+	var out []store.WebhookCall // no result by name: a return would write it, and the writer may still use it when ctx has ended
+	err := s.write(ctx, "take webhooks", n, func(w *writer) error {
 		out = nil
 		for _, t := range takes {
 			calls, err := w.takeWebhooks(t, lease)
@@ -140,7 +141,7 @@ func (s *Store) TakeWebhooks(ctx context.Context, takes []store.WebhookTake, lea
 		return nil
 	})
 	if err != nil {
-		return nil, err // the writer may still use out
+		return nil, err
 	}
 	return out, nil
 }
@@ -198,10 +199,10 @@ const expireWebhooksSQL = `UPDATE webhook SET state = 4, next_at = 0, claim = cl
  WHERE seq IN (SELECT seq FROM webhook WHERE state = 2 AND since < ?3 AND next_at <= ?1 ORDER BY since LIMIT ?4)`
 
 // ExpireWebhooks implements store.Webhooks.
-func (s *Store) ExpireWebhooks(ctx context.Context, age time.Duration, why string, limit int) (n int, err error) {
+func (s *Store) ExpireWebhooks(ctx context.Context, age time.Duration, why string, limit int) (int, error) {
 	limit = webhookPage(limit)
 	none := false
-	err = s.read(ctx, "look for old webhooks", func(c *conn) error { // so that the file is not written for nothing
+	err := s.read(ctx, "look for old webhooks", func(c *conn) error { // so that the file is not written for nothing
 		found, err := c.number("SELECT count(*) FROM (SELECT 1 FROM webhook WHERE state = 2 AND since < ? LIMIT 1)", micros(s.clock.now().Add(-age)))
 		none = found == 0
 		return err
@@ -209,12 +210,15 @@ func (s *Store) ExpireWebhooks(ctx context.Context, age time.Duration, why strin
 	if err != nil || none {
 		return 0, err
 	}
-	err = s.write(ctx, "give webhooks up", limit, func(w *writer) error {
-		gone, err := w.c.exec(expireWebhooksSQL, micros(w.now), why, micros(w.now.Add(-age)), int64(limit))
-		n = int(gone)
+	var n int64
+	err = s.write(ctx, "give webhooks up", limit, func(w *writer) (err error) {
+		n, err = w.c.exec(expireWebhooksSQL, micros(w.now), why, micros(w.now.Add(-age)), int64(limit))
 		return err
 	})
-	return n, err
+	if err != nil {
+		return 0, err // the writer may still use n
+	}
+	return int(n), nil
 }
 
 // RepeatWebhook implements store.Webhooks.
