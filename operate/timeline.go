@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
 )
@@ -232,40 +233,46 @@ func (r *timelineReads) newest(ctx context.Context, q store.JournalQuery, most i
 	return list, reached
 }
 
-// before reads the last entries about a subject before the window, oldest first.
-func (r *timelineReads) before(ctx context.Context, kind messages.JournalKind, subject string, most int) []messages.JournalEntry {
-	from, _ := r.window()
-	q := store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subjects: []string{subject}, To: from, Newest: true, Limit: most}
+// about asks for the entries of a kind about a subject; what, if there is any: only those.
+func about(kind messages.JournalKind, subject string, what ...string) store.JournalQuery {
+	return store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subjects: []string{subject}, Whats: what}
+}
+
+// before reads the last entries before the window, oldest first.
+func (r *timelineReads) before(ctx context.Context, q store.JournalQuery, most int) []messages.JournalEntry {
+	q.To, _ = r.window()
+	q.Newest, q.Limit = true, most
 	page := keep(r, func() (store.JournalPage, error) { return r.store.ReadJournal(ctx, q) })
 	slices.Reverse(page.Entries)
 	return page.Entries
 }
 
-// after reads the first entries about a subject after the window, where that ends before the execution does: they end what held before.
-func (r *timelineReads) after(ctx context.Context, kind messages.JournalKind, subject string, most int) []messages.JournalEntry {
+// after reads the first entries after the window, where that ends before the execution does: they end what held before.
+func (r *timelineReads) after(ctx context.Context, q store.JournalQuery, most int) []messages.JournalEntry {
 	if r.part.To.IsZero() {
 		return nil
 	}
-	q := store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subjects: []string{subject}, From: r.part.To, Limit: most}
+	q.From, q.Limit = r.part.To, most
 	return keep(r, func() (store.JournalPage, error) { return r.store.ReadJournal(ctx, q) }).Entries
 }
 
-// entries reads the entries of a kind about a subject: in the window, and those around it.
-func (r *timelineReads) entries(ctx context.Context, kind messages.JournalKind, subject, what string, most, around int) []messages.JournalEntry {
-	from, to := r.window()
-	within, reached := r.newest(ctx, store.JournalQuery{Kinds: []messages.JournalKind{kind}, Subjects: []string{subject}, From: from, To: to}, most)
+// entries reads the entries that are asked for: in the window, and those around it.
+func (r *timelineReads) entries(ctx context.Context, of store.JournalQuery, what string, most, around int) []messages.JournalEntry {
+	q := of
+	q.From, q.To = r.window()
+	within, reached := r.newest(ctx, q, most)
 	r.cut(timeline.LeftOut{What: what}, reached)
-	from, _ = r.window()
+	from, _ := r.window()
 	within = slices.DeleteFunc(within, func(e messages.JournalEntry) bool { return e.At.Before(from) })
 	if around == 0 {
 		return within
 	}
-	return slices.Concat(r.before(ctx, kind, subject, around), within, r.after(ctx, kind, subject, around))
+	return slices.Concat(r.before(ctx, of, around), within, r.after(ctx, of, around))
 }
 
 // conditions reads what the routers recorded of the pool, and where entries are missing.
 func (r *timelineReads) conditions(ctx context.Context) {
-	r.Conditions = r.entries(ctx, messages.JournalPool, r.Execution.Pool, timeline.LeftConditions, timelineJournal, timelineRouters)
+	r.Conditions = r.entries(ctx, about(messages.JournalPool, r.Execution.Pool), timeline.LeftConditions, timelineJournal, timelineRouters)
 	for _, kind := range []messages.JournalKind{messages.JournalPool, messages.JournalSession} {
 		from, to := r.window()
 		gaps, reached := r.newest(ctx, store.JournalQuery{
@@ -292,7 +299,7 @@ func (r *timelineReads) session(ctx context.Context) {
 	if page.Next != 0 && len(r.Before) == n {
 		r.LeftOut = append(r.LeftOut, timeline.LeftOut{What: timeline.LeftBefore, AtLeast: true})
 	}
-	r.Bindings = r.entries(ctx, messages.JournalSession, e.Pool+"/"+e.Session, timeline.LeftSession, timelineEntries, 1)
+	r.Bindings = r.entries(ctx, about(messages.JournalSession, e.Pool+"/"+e.Session, journal.SessionBound, journal.SessionUnbound), timeline.LeftSession, timelineEntries, 1)
 }
 
 // workers reads what became of its workers and their nodes.
@@ -316,7 +323,7 @@ func (r *timelineReads) workers(ctx context.Context) {
 		r.transitions(ctx, placed.worker, key)
 		if !slices.Contains(nodes, placed.inc) {
 			nodes = append(nodes, placed.inc)
-			r.Nodes = append(r.Nodes, r.entries(ctx, messages.JournalNode, placed.inc.String(), timeline.LeftNode, timelineEntries, 1)...)
+			r.Nodes = append(r.Nodes, r.entries(ctx, about(messages.JournalNode, placed.inc.String()), timeline.LeftNode, timelineEntries, 1)...)
 		}
 	}
 	if from, _ := r.window(); len(others) > 0 && last.After(from) {
@@ -386,7 +393,7 @@ func (r *timelineReads) servers(ctx context.Context) {
 		concerned[r.Conditions[i].Incarnation] = true
 	}
 	for _, server := range []string{"store", "broker"} {
-		all := r.entries(ctx, messages.JournalServer, server, timeline.LeftServers, timelineEntries, timelineWorkers)
+		all := r.entries(ctx, about(messages.JournalServer, server), timeline.LeftServers, timelineEntries, timelineWorkers)
 		r.Servers = append(r.Servers, slices.DeleteFunc(all, func(e messages.JournalEntry) bool { return !concerned[e.Incarnation] })...)
 	}
 }

@@ -36,7 +36,7 @@ type Record struct {
 	// Before are the executions of its session that were inserted before it and had not ended when it was requested.
 	Before []messages.Execution
 	// Conditions are the journal's entries about its pool, of every node, oldest first: from the last ones before the request on.
-	// Bindings are those about its session, Nodes those about the nodes of its workers, Servers those of these nodes and the pool's
+	// Bindings are those that bound and unbound its session, Nodes those about the nodes of its workers, Servers those of these nodes and the pool's
 	// routers about their servers.
 	Conditions, Bindings, Nodes, Servers []messages.JournalEntry
 	Gaps                                 []messages.JournalEntry // of the same nodes

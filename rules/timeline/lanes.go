@@ -222,7 +222,7 @@ func (r *reading) nameOf(incarnation string) string {
 // sessionLane are the bindings of its session.
 func (r *reading) sessionLane() []State {
 	var all []State
-	entries := r.changed()
+	entries := r.Bindings
 	for i := range entries {
 		e, d := &entries[i], detailOf(&entries[i])
 		s := State{From: e.At, To: r.end(), Of: e.Subject, What: e.What, Epoch: d.Epoch, Reason: e.Reason}
@@ -230,7 +230,7 @@ func (r *reading) sessionLane() []State {
 			s.What += " to " + d.Worker
 		}
 		if s.Reason == "" && d.Lost {
-			s.Reason = "state lost"
+			s.Reason = "away from its state"
 		}
 		if i+1 < len(entries) {
 			s.To = entries[i+1].At

@@ -54,17 +54,10 @@ type binding struct {
 	worker   string
 }
 
-// changed are the entries that change the session's binding.
-func (r *reading) changed() []messages.JournalEntry {
-	return slices.DeleteFunc(slices.Clone(r.Bindings), func(e messages.JournalEntry) bool {
-		return e.What != journal.SessionBound && e.What != journal.SessionUnbound
-	})
-}
-
 // bindings are what is known of the session's binding: by the journal, and by the runs of its session before.
 func (r *reading) bindings() []binding {
 	var all []binding
-	entries := r.changed()
+	entries := slices.Clone(r.Bindings)
 	slices.SortStableFunc(entries, func(a, b messages.JournalEntry) int { return a.At.Compare(b.At) })
 	for i := range entries {
 		b := binding{from: entries[i].At, to: r.Now, bound: entries[i].What == journal.SessionBound, worker: detailOf(&entries[i]).Worker}

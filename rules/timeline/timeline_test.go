@@ -131,7 +131,7 @@ func TestTheWaitIsSplitByCause(t *testing.T) {
 			Known: known, Before: []messages.Execution{before}, Conditions: []messages.JournalEntry{condition(a, -1, "workers_busy")}},
 			[]string{"0-3 not_due", "3-4 session_order", "4-9 workers_busy", "9-10 on_queue"}},
 		"its session's worker was busy": {timeline.Record{Execution: ran(strict), Known: known, Now: sec(20), Before: []messages.Execution{before},
-			Conditions: []messages.JournalEntry{condition(a, -1, "ready")}, Bindings: []messages.JournalEntry{session(-8, "bound"), session(-4, "restored"), session(7, "unbound")}},
+			Conditions: []messages.JournalEntry{condition(a, -1, "ready")}, Bindings: []messages.JournalEntry{session(-8, "bound"), session(7, "unbound")}},
 			[]string{"0-4 session_order", "4-7 session_worker", "7-9 being_placed", "9-10 on_queue"}},
 		"nobody knows whether its session was bound": {timeline.Record{Execution: ran(strict), Known: known, Now: sec(20),
 			Conditions: []messages.JournalEntry{condition(a, -1, "ready")}}, []string{"0-9 unknown", "9-10 on_queue"}},
