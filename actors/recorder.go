@@ -20,6 +20,8 @@ type Item struct {
 	Took   time.Duration // of the run that a Finish ends
 	// Restored: a snapshot that was not behind was restored for the run.
 	Restored bool
+	// Lost: the run was told that its session's state was lost.
+	Lost bool
 	// Session is the one whose state the run that a Finish ends has left with its worker; zero: none.
 	Session store.SessionRef
 	// Fault: the run's end is the worker's fault.

@@ -85,7 +85,9 @@ type (
 		placement messages.Placement
 		outcome   messages.Outcome
 		output    messages.Output
-		restored  bool
+		restored  bool   // the run's session had all of its state back
+		lost      bool   // the code was told that its session's state was lost
+		neverRan  bool   // the code never heard of it, and never will
 		close     bool   // the code asked for a new worker
 		crashed   string // the code took its worker with it; why, in words
 		unstarted bool   // the worker went before the code could begin
@@ -99,9 +101,9 @@ type (
 		broken string // it broke the protocol before
 		output messages.Output
 		stderr string
-		// running is the run that it had been given, zero for none; restored: with its session's state.
-		running  messages.Placement
-		restored bool
+		// running is the run that it had been given, zero for none; restored: with its session's state; lost: with word of its loss.
+		running        messages.Placement
+		restored, lost bool
 	}
 	// sign: the run gave a sign of progress.
 	sign struct{}

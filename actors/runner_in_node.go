@@ -52,7 +52,7 @@ func (g *inNodeRunner) Begin(post func(any)) {
 func (g *inNodeRunner) Run(r *Run) {
 	handler, ok := g.handlers[r.Action.Entrypoint]
 	if !ok {
-		g.post(&ended{placement: r.Placement(), outcome: failed(&messages.Error{
+		g.post(&ended{placement: r.Placement(), neverRan: true, outcome: failed(&messages.Error{
 			Code:    messages.CodeActionNotFound,
 			Message: fmt.Sprintf("action %s: no handler %q is registered in this binary", r.Action.Ref, r.Action.Entrypoint),
 		})})
@@ -70,7 +70,7 @@ func (g *inNodeRunner) Run(r *Run) {
 // call runs the handler and tells its end, unless nobody waits any more.
 func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messages.Handler, r *Run) {
 	e := r.Execution
-	end := &ended{placement: e.Placement(), crashed: "handler ended its goroutine"}
+	end := &ended{placement: e.Placement(), lost: e.SessionLost, crashed: "handler ended its goroutine"}
 	defer func() {
 		stack := ""
 		if p := recover(); p != nil {

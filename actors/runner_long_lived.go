@@ -51,6 +51,7 @@ type longLivedRunner struct {
 	runID    uint64 // of its execute; 0: the program has not been told yet
 	stopped  bool   // the run is being stopped
 	restored bool   // the run's session has its state back
+	lost     bool   // the run is told that it has lost state
 	killed   bool
 	exited   bool
 	broken   string

@@ -58,7 +58,7 @@ func (p *longLivedRunner) take(ev process.Event) {
 		p.exited, p.pid = true, 0
 		end := &gone{exit: ev.Exit, broken: p.broken, output: p.process.TakeOutput(), stderr: p.process.StderrTail()}
 		if p.run != nil && p.runID != 0 {
-			end.running, end.restored = p.run.Placement(), p.whole()
+			end.running, end.restored, end.lost = p.run.Placement(), p.whole(), p.lost
 		}
 		p.run = nil
 		p.post(end)

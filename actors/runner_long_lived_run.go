@@ -37,7 +37,7 @@ type executeSession struct {
 func (p *longLivedRunner) Run(r *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run, p.runID, p.restored = r, 0, false
+	p.run, p.runID, p.restored, p.lost = r, 0, false, false
 	p.stopped = r.stop != notStopped
 	if p.process != nil {
 		p.process.ClearOutput() // what was written before is another run's, perhaps another session's
@@ -75,7 +75,7 @@ func (p *longLivedRunner) execute() {
 		p.post(notTaken(r, err))
 		return
 	}
-	p.runID = id
+	p.runID, p.lost = id, p.run.Execution.SessionLost && !p.whole()
 	if p.stopped {
 		p.cancelRun()
 	}
@@ -86,7 +86,7 @@ func (p *longLivedRunner) execute() {
 func notTaken(r *Run, err error) *ended {
 	why := "execute not taken: " + err.Error()
 	if errors.Is(err, process.ErrTooLarge) {
-		return &ended{placement: r.Placement(), outcome: failed(&messages.Error{
+		return &ended{placement: r.Placement(), neverRan: true, outcome: failed(&messages.Error{
 			Code: messages.CodeTooLarge, Message: why, FailedBy: messages.FailedByWorker,
 		})}
 	}
@@ -119,7 +119,7 @@ func (p *longLivedRunner) finished(reply process.Reply) {
 	if r == nil || reply.ID != p.runID {
 		return
 	}
-	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.whole(), close: reply.Close}
+	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.whole(), lost: p.lost, close: reply.Close}
 	p.run = nil
 	if reply.Err != nil {
 		end.outcome = failed(reply.Err)

@@ -241,7 +241,8 @@ func TestProcessRestoresASession(t *testing.T) {
 		require.Equal(t, c.told, execute.args.(*executeArgs).Session.Behind, name)
 		p.asked(t, "cancel", 1)
 		p.sink(process.Reply{ID: execute.id, Result: json.RawMessage(`1`)})
-		require.Equal(t, !c.lost, next[*ended](t, run.in, 1).restored, name)
+		end := next[*ended](t, run.in, 1)
+		require.Equal(t, []bool{!c.lost, c.lost, false}, []bool{end.restored, end.lost, end.neverRan}, name)
 	}
 }
 

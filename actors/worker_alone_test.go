@@ -110,6 +110,8 @@ func TestAWorkerAloneDropsARunThatIsStoppedBeforeItsState(t *testing.T) {
 	a.sent = nil
 	a.world.Pass(0)
 	changes := a.records()
-	require.Equal(t, messages.Cancelled, changes[0].(*store.Finish).Outcome.Status)
+	finish := changes[0].(*store.Finish)
+	require.Equal(t, messages.Cancelled, finish.Outcome.Status)
+	require.True(t, finish.NeverRan, "the next run is given the state")
 	require.True(t, a.slot.free())
 }

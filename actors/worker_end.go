@@ -41,7 +41,7 @@ func (w *Worker) ended(m *ended) {
 
 // finish is the item that writes the run's outcome, or gives the run back where it may be repeated.
 func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration, fault bool) Item {
-	item := Item{Worker: w.key(), Took: took, Restored: m.restored, Fault: fault, Change: runChange(r, m, o, w.ending.by)}
+	item := Item{Worker: w.key(), Took: took, Restored: m.restored, Lost: m.lost, Fault: fault, Change: runChange(r, m, o, w.ending.by)}
 	if m.ran > 0 {
 		item.Took = m.ran // without the wait for a processor, which others share
 	}
@@ -51,7 +51,7 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 			item.Fault = false
 		}
 	case *store.Finish:
-		change.Restored = m.restored
+		change.Restored, change.NeverRan = m.restored, m.neverRan || m.unstarted
 		change.Output.Record = w.cfg.Feeds.Record(r.Execution.ID)
 		change.Outcome, change.Retry = w.cfg.retryOf(r.Execution, r.Action, change.Outcome)
 	}
@@ -96,7 +96,7 @@ func (w *Worker) gone(m *gone) {
 	w.ending.gone()
 	if r := w.slot.run; r != nil {
 		w.ended(&ended{
-			placement: r.Placement(), outcome: lost(why, describeExit(m.exit), m.stderr), output: m.output, crashed: why, restored: m.restored,
+			placement: r.Placement(), outcome: lost(why, describeExit(m.exit), m.stderr), output: m.output, crashed: why, restored: m.restored, lost: m.lost,
 			unstarted: m.running != r.Placement(),
 		})
 	}

@@ -76,7 +76,7 @@ func (s *runSlot) give(r *Run) {
 
 // neverRan ends a run that its runner has not heard of.
 func (s *runSlot) neverRan(r *Run, err *messages.Error) {
-	s.world.After(0, func() { s.worker.ended(&ended{placement: r.Placement(), outcome: failed(err)}) })
+	s.world.After(0, func() { s.worker.ended(&ended{placement: r.Placement(), neverRan: true, outcome: failed(err)}) })
 }
 
 // cancelledBy is the error of a run that is stopped before its runner has heard of it.

@@ -14,7 +14,7 @@ const (
 	JournalPool     JournalKind = "pool"     // a pool: condition
 	JournalRouter   JournalKind = "router"   // a pool: taken, given_up
 	JournalWorker   JournalKind = "worker"   // a worker's id: degraded, recovered, ended, restarted
-	JournalSession  JournalKind = "session"  // pool/session: bound, unbound, restored
+	JournalSession  JournalKind = "session"  // pool/session: bound, unbound, restored, lost
 	JournalServer   JournalKind = "server"   // store or broker: away, back, blocked
 	JournalOperator JournalKind = "operator" // what the command named: the command
 	JournalMark     JournalKind = "mark"     // a name that somebody gave to a moment: mark

@@ -91,6 +91,8 @@ type Finish struct {
 	By    string // who ended the run, for its event; empty: it ended by itself
 	// Restored: the run had the state of its session back from a snapshot. So none was lost, as its placement had to suppose.
 	Restored bool
+	// NeverRan: the code never heard of the run. So it has neither had nor left the state of its session, which stands as before it.
+	NeverRan bool
 }
 
 // End writes an outcome for an execution that never started: requested, scheduling or scheduled with this attempt →

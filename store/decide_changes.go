@@ -173,7 +173,7 @@ func (d *Decision) finish(row *Row, c *Finish, now time.Time) {
 	}
 	d.conclude(RecordedOutcome(row.Status, c.Outcome), now)
 	d.addRetry(retry)
-	if row.Session != "" && row.SessionEpoch > 0 {
+	if row.Session != "" && row.SessionEpoch > 0 && !c.NeverRan {
 		d.Session = SessionFinished
 	}
 	if c.Restored {

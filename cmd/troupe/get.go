@@ -163,7 +163,11 @@ func fieldsOf(v form.ExecutionView) [][2]string {
 		fields = append(fields, [2]string{"webhook", webhookText(v.Webhook)})
 	}
 	if v.SessionLost {
-		fields = append(fields, [2]string{"session_lost", "yes: its state was lost"})
+		said := "yes: its state was lost"
+		if !v.Status.Terminal() {
+			said = "it was placed away from its state, which is lost unless a snapshot is restored"
+		}
+		fields = append(fields, [2]string{"session_lost", said})
 	}
 	fields = append(fields, [2]string{"parameters", textOf(v.Parameters)}, [2]string{"result", textOf(v.Result)})
 	if v.Error != nil {

@@ -14,7 +14,7 @@ func TestALedgerIsShown(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	require.Regexp(t, `^EXECUTIONS +N\naccepted +16\n +completed +10\n +running +2\n +purged +4\ncounted by nodes +16\nmissing +0\nretries of others +1\n`+
 		`interrupted by a worker's end +3\n`+
-		`times that a session's state was restored +2\ntimes that a session's state was lost +1\n\nRequested from 2026-01-02 .* to .*\. It adds up: none is missing\.\n$`, r.out)
+		`times that a session's state was restored +2\nruns that met a session's lost state +1\n\nRequested from 2026-01-02 .* to .*\. It adds up: none is missing\.\n$`, r.out)
 	require.Contains(t, s.asked[0], "from=2026-01-02T12")
 
 	s = serve(t, map[string]string{"GET /api/v1/ledger": `{"from":"2026-01-02T12:00:00Z","to":"2026-01-02T12:10:00Z","until":"2026-01-02T12:10:00Z","accepted":0,

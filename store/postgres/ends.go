@@ -24,7 +24,7 @@ func endsSQL(x extras) string {
 	for _, arg := range extraArrays {
 		b.WriteString(arg)
 	}
-	b.WriteString(`) AS i (n, edge, id, attempt, after, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, record, kind, reason, by, restored)),
+	b.WriteString(`) AS i (n, edge, id, attempt, after, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, record, kind, reason, by, restored, never_ran)),
  e AS (UPDATE execution e SET rank = NULL, turn = NULL, timer_at = NULL, on_worker = NULL, queue_by = NULL, worker_by = NULL, start_since = NULL,
   unusual = nullif(i.after, {completed}), status = i.after, last_change = {finish}, crash_count = e.crash_count + i.crash, finished_at = now(),
   retried_as = i.retried_as, result = i.result, error = i.error`)
@@ -56,8 +56,8 @@ func endsSQL(x extras) string {
 	}
 	if x.sessions {
 		b.WriteString(`, s AS (UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = now()
-  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($21)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
-   WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = {finish}
+  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($22)) AS runs FROM e f JOIN i USING (edge) LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
+   WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = {finish} AND NOT i.never_ran
     AND (f.affinity IS DISTINCT FROM 'hint' OR h.worker_inc = f.worker_inc AND h.worker_pool = f.pool AND h.worker_slot = f.worker_slot)
    GROUP BY 1, 2) d
   WHERE s.pool = d.pool AND s.session = d.session)`)
@@ -67,7 +67,7 @@ func endsSQL(x extras) string {
 }
 
 // extraArrays are the parameters of the extras. They are empty if no row has any.
-var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::bytea[]", ", $17::text[]", ", $18::text[]", ", $19::text[]", ", $20::boolean[]"}
+var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::bytea[]", ", $17::text[]", ", $18::text[]", ", $19::text[]", ", $20::boolean[]", ", $21::boolean[]"}
 
 // endSQLs are the statements by their extras.
 var endSQLs = func() map[extras]string {
@@ -99,7 +99,7 @@ type endArgs struct {
 	stdout, stderr, records blobs
 	stdoutCut, stderrCut    column[pgtype.Bool]
 	kinds, reasons, by      column[pgtype.Text]
-	restored                []bool
+	restored, neverRan      []bool
 	x                       extras
 }
 
@@ -122,7 +122,7 @@ func (a *endArgs) add(c *changes, k int, e *edge) {
 	a.longResults, a.longErrors = append(a.longResults, longResult), append(a.longErrors, longError)
 	a.addOutput(&e.change.Output)
 	a.kinds, a.reasons, a.by = append(a.kinds, textOf(e.kind)), append(a.reasons, textOf(reasonOf(o.Error))), append(a.by, textOf(e.change.By))
-	a.restored = append(a.restored, e.change.Restored)
+	a.restored, a.neverRan = append(a.restored, e.change.Restored), append(a.neverRan, e.change.NeverRan)
 	a.x.events = a.x.events || e.kind != ""
 }
 
@@ -150,10 +150,10 @@ func (a *endArgs) args() []any {
 		a.kinds, a.reasons, a.by = nil, nil, nil
 	}
 	if !a.x.sessions {
-		a.restored = nil
+		a.restored, a.neverRan = nil, nil
 	}
 	return []any{a.n, a.edges, a.ids, a.attempts, a.after, a.crash, a.results, a.errors, a.retried,
-		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.records, a.kinds, a.reasons, a.by, a.restored}
+		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.records, a.kinds, a.reasons, a.by, a.restored, a.neverRan}
 }
 
 func (s *statements) queueEnds(batch *pgx.Batch, c *changes, part []edge) {

@@ -44,7 +44,7 @@ func (m *decided) draw(r *rapid.T, k *kit, i int, alone bool) store.Change {
 		c.Generation = messages.Generation(rapid.IntRange(1, 2).Draw(r, "generation"))
 		return c
 	case "finish":
-		c := &store.Finish{ID: id, Attempt: attempt, Outcome: drawOutcome(r), Retry: drawRetry(r, row), By: by, Restored: rapid.Bool().Draw(r, "restored")}
+		c := &store.Finish{ID: id, Attempt: attempt, Outcome: drawOutcome(r), Retry: drawRetry(r, row), By: by, Restored: rapid.Bool().Draw(r, "restored"), NeverRan: rapid.IntRange(0, 3).Draw(r, "never ran") == 0}
 		if rapid.IntRange(0, 3).Draw(r, "output") == 0 {
 			c.Output = messages.Output{Stdout: []byte("out"), Record: []byte(`{"kind":"stdout","bytes":3}`)}
 		}

@@ -114,6 +114,13 @@ func testSessionEpochs(t *testing.T, k *kit) {
 	k.applied(t, k.claim(e[2].ID, 1, 2))
 	k.applied(t, &store.Rescue{ID: e[2].ID, Attempt: 1})
 	require.Equal(t, int64(3), k.session(t, "s").FinishedEpoch, "a rescue finishes nothing")
+	stopped := k.submit(t, ask(inSession("s", messages.AffinityHint)))[0]
+	k.applied(t, k.placeIn(stopped, 2, store.SessionUse{Epoch: 4, Hit: true}))
+	k.applied(t, k.claim(stopped.ID, 1, 2))
+	before := k.session(t, "s")
+	k.applied(t, &store.Finish{ID: stopped.ID, Attempt: 1, Outcome: failed(messages.Failed), NeverRan: true})
+	after := k.session(t, "s")
+	require.Equal(t, []int64{3, before.Runs}, []int64{after.FinishedEpoch, after.Runs}, "a run that its code never heard of finishes nothing")
 
 	listed, err := k.ListSessions(t.Context(), store.SessionFilter{Bound: true}, "", 10)
 	require.NoError(t, err)

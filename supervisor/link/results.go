@@ -32,9 +32,9 @@ func (l *Link) answered(item *actors.Item, r *store.Result) bool {
 	case *store.Claim:
 		l.claimed(item, c, r, done)
 	case *store.Finish:
-		l.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), true)
-		if done {
-			l.recordState(item, r)
+		l.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), !c.NeverRan)
+		if done && sessionOf(r) != "" {
+			l.recordRun(item, r.Execution)
 		}
 		return c.Retry != nil
 	case *store.Rescue:
@@ -54,6 +54,9 @@ func (l *Link) answered(item *actors.Item, r *store.Result) bool {
 		return done
 	case *store.End:
 		l.Tell(roster.Withdrawn{ID: c.ID})
+		if done && c.Outcome.Error != nil && c.Outcome.Error.Code == messages.CodeSessionLost && sessionOf(r) != "" {
+			l.recordState(item, r.Execution, journal.SessionLost)
+		}
 		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
 		l.released(pl)
 		if item.Fault && done && item.Worker.Incarnation == l.Config.Incarnation {
@@ -98,23 +101,20 @@ func sessionOf(r *store.Result) string {
 	return r.Execution.Session
 }
 
-// recordState records that a run that has ended had the state of its session back from a snapshot, or was told that it was lost.
-func (l *Link) recordState(item *actors.Item, r *store.Result) {
-	session := sessionOf(r)
-	if session == "" {
-		return
-	}
-	what := ""
+// recordRun records that a run that has ended had the state of its session back from a snapshot, or was told that it was lost.
+func (l *Link) recordRun(item *actors.Item, e *messages.Execution) {
 	switch {
 	case item.Restored:
-		what = journal.SessionRestored
-	case r.Execution.SessionLost:
-		what = journal.SessionLost
-	default:
-		return
+		l.recordState(item, e, journal.SessionRestored)
+	case item.Lost:
+		l.recordState(item, e, journal.SessionLost)
 	}
-	l.Journal(journal.OfSession(l.Config.Name, session, what, "", &journal.SessionDetail{
-		Epoch: r.Execution.SessionEpoch, Incarnation: item.Worker.Incarnation, Slot: item.Worker.Slot, Worker: r.Execution.WorkerID, Execution: r.Execution.ID,
+}
+
+// recordState records what became of a session's state for one of its executions.
+func (l *Link) recordState(item *actors.Item, e *messages.Execution, what string) {
+	l.Journal(journal.OfSession(l.Config.Name, e.Session, what, "", &journal.SessionDetail{
+		Epoch: e.SessionEpoch, Incarnation: item.Worker.Incarnation, Slot: item.Worker.Slot, Worker: e.WorkerID, Execution: e.ID,
 	}))
 }
 

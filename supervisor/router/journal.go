@@ -1,7 +1,6 @@
 package router
 
 import (
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
@@ -21,11 +20,6 @@ func (r *Router) bound(c *store.Place) {
 			Epoch: u.Epoch, Incarnation: c.Worker.Incarnation, Slot: c.Worker.Slot, Worker: c.WorkerID, Lost: u.Lost,
 		}))
 	}
-}
-
-// lost records that an execution ends because the state of its session was lost.
-func (r *Router) lost(e *messages.Execution) {
-	r.Journal(journal.OfSession(r.Config.Name, e.Session, journal.SessionLost, string(messages.CodeSessionLost), &journal.SessionDetail{Execution: e.ID}))
 }
 
 // unbound records that a binding has ended.

@@ -126,12 +126,7 @@ func (r *Router) fail(f roster.Fail) {
 		}}
 		end := &store.End{ID: f.ID, Attempt: f.Attempt}
 		end.Outcome, end.Retry = workerConfig.RetryOf(&e, o)
-		return func() {
-			if f.Code == messages.CodeSessionLost {
-				r.lost(&e)
-			}
-			r.Record(actors.Item{Change: end})
-		}
+		return func() { r.Record(actors.Item{Change: end}) }
 	})
 }
 
