@@ -11,7 +11,7 @@ describe('text', () => {
     [entry({ reason: 'workers_starting', detail: { shares: { workers_starting: 1 } } }), 'workers_starting'],
     [entry({ reason: 'ready', detail: { shares: { ready: 0.999, workers_starting: 0.001, workers_busy: 0.004 } } }), 'ready · ready >99 %, workers_busy <1 %, workers_starting <1 %'],
     [entry({ reason: 'ready', detail: { shares: { ready: 0.995, workers_busy: 0.005 } } }), 'ready · ready >99 %, workers_busy 1 %'],
-    [entry({ kind: 'session', what: 'bound', detail: { epoch: 2, worker: 'a/go/0', slot: 0, lost: true } }), 'bound · epoch 2 · a/go/0 · its state was lost'],
+    [entry({ kind: 'session', what: 'bound', detail: { epoch: 2, worker: 'a/go/0', slot: 0, lost: true } }), 'bound · epoch 2 · a/go/0 · away from its state'],
     [entry({ kind: 'session', what: 'unbound', reason: 'worker_gone', detail: { epoch: 1, slot: 0 } }), 'unbound: worker_gone · epoch 1'],
     [entry({ kind: 'router', what: 'taken', detail: { epoch: 3, node: 'c' } }), 'router taken · by node c · epoch 3'],
     [entry({ kind: 'node', what: 'joined', detail: { name: 'c', version: '1.4.2' } }), 'joined · version 1.4.2'],

@@ -34,7 +34,7 @@ export function text(e: JournalEntry): string {
   if (e.kind === 'router' && detail('node')) parts.push(`by node ${detail('node')}`)
   if ((e.kind === 'router' || e.kind === 'session') && detail('epoch')) parts.push(`epoch ${detail('epoch')}`)
   if (detail('worker')) parts.push(`${detail('worker')}`)
-  if (e.kind === 'session' && e.detail?.lost === true) parts.push('its state was lost')
+  if (e.kind === 'session' && e.detail?.lost === true) parts.push('away from its state')
   if (e.kind === 'node' && detail('version')) parts.push(`version ${detail('version')}`)
   if (e.kind === 'worker' && Number(detail('starts')) > 1) parts.push(`×${detail('starts')}`)
   if (e.caller) parts.push(`by ${e.caller}`)
