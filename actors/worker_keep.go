@@ -25,7 +25,7 @@ const (
 const (
 	KeptSaved    = "saved"
 	KeptEmpty    = "empty"     // the program holds nothing of the session
-	KeptRefused  = "refused"   // the program gave none
+	KeptRefused  = "refused"   // the program gave none, or none was asked of it, because it would hide a loss
 	KeptLate     = "late"      // it, or the finish before it, took too long
 	KeptTooLarge = "too_large" // more than may be kept
 	KeptBusy     = "busy"      // the one before is still being written
@@ -36,6 +36,7 @@ const (
 type knownSession struct {
 	epoch   int64
 	entered bool  // its code has been given a run: its state is here
+	owes    bool  // that run is told of a loss, and so is every later one until one has finished
 	runs    int64 // that left their state here, and are written
 	since   int   // of them, since a snapshot was last asked for
 }
@@ -103,8 +104,8 @@ func (s *sessionStates) lacks(e *messages.Execution) bool {
 
 // entered implements restorer.
 func (s *sessionStates) entered(e *messages.Execution) {
-	if t := s.of(e); t != nil {
-		t.entered = true
+	if t := s.of(e); t != nil && !t.entered {
+		t.entered, t.owes = true, e.SessionLost
 	}
 }
 
@@ -122,7 +123,10 @@ func (s *sessionStates) left(r *Run, m *ended, item *Item) {
 	e := r.Execution
 	finish, ok := item.Change.(*store.Finish)
 	t := s.of(e)
-	if !ok || t == nil || !store.LeavesState(finish.Outcome.Status) || m.crashed != "" {
+	if t != nil && m.restored {
+		t.owes = false // nothing was lost
+	}
+	if !ok || t == nil || !store.LeavesState(finish.Outcome.Status) || finish.NeverRan || m.crashed != "" {
 		return
 	}
 	item.Session = store.SessionRef{Pool: s.cfg.PoolName, Session: e.Session, Epoch: e.SessionEpoch}
@@ -145,6 +149,7 @@ func (s *sessionStates) written(item *Item, r store.Result) {
 	if written && t != nil && t.epoch == item.Session.Epoch {
 		t.runs++
 		t.since++
+		t.owes = false
 	}
 	if p := s.pause; p != nil && p.placement == (messages.Placement{Execution: finish.ID, Attempt: finish.Attempt}) {
 		if !written || t == nil {

@@ -53,6 +53,10 @@ func (l *lastStates) ask() {
 	for l.asked < leavingMax && len(l.missing) > 0 {
 		ref := l.missing[0]
 		l.missing = l.missing[1:]
+		if t := l.sessions.now(ref.Session, ref.Epoch); t != nil && t.owes {
+			l.sessions.result(KeptRefused) // kept, it would count as all that had finished before the epoch
+			continue
+		}
 		if l.runner.Snapshot(ref.Session, ref.Epoch, 0) {
 			l.asked++
 		} else {

@@ -140,6 +140,8 @@ func TestASnapshotsMarkIsOfWrittenFinishes(t *testing.T) {
 		missed := k.runs(func(e *messages.Execution) { e.Session, e.SessionEpoch = "s", 3 })
 		k.ends(missed, ok())
 		require.Equal(t, 1, k.asked(), "a hint that missed is no run of the session's state")
+		k.send(&ended{placement: k.runs(aSession(4)), outcome: failed(&messages.Error{Code: "no", Message: "no"}), neverRan: true})
+		require.Equal(t, 1, k.asked(), "a run that its code never heard of left nothing")
 		k.ends(k.runs(aSession(4)), failed(&messages.Error{Code: "no", Message: "no"}))
 		k.answers(4, `2`)
 		require.Equal(t, []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 3, Runs: 1}, {Pool: "pool", Session: "s", Epoch: 4, Runs: 1}}, k.shelf.refs())
@@ -221,6 +223,42 @@ func TestALeavingWorkerMarksItsSnapshots(t *testing.T) {
 		require.Equal(t, []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1, Runs: 2}}, k.shelf.refs())
 		k.is(lifecycle.Terminating)
 	})
+}
+
+// Where nothing has finished since a loss was told, a state that is kept would count as all that had finished before.
+func TestALeavingWorkerKeepsNoStateThatHidesALoss(t *testing.T) {
+	for name, c := range map[string]struct{ lost, restored, finished, kept bool }{
+		"told and stopped":     {lost: true},
+		"not told":             {kept: true},
+		"restored and stopped": {lost: true, restored: true, kept: true},
+		"told and finished":    {lost: true, finished: true, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k := keeping(t, 0)
+				of := func(e *messages.Execution) {
+					aSession(2)(e)
+					e.SessionLost, e.Idempotent = c.lost, true
+				}
+				if c.finished {
+					k.ends(k.runs(of), ok())
+				}
+				p := k.runs(of)
+				k.send(&Retire{Reason: lifecycle.Shutdown, Why: "enough", Sessions: []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 2}}})
+				k.send(&Halt{Reason: lifecycle.Shutdown, Code: messages.CodeNodeShutdown, Why: "over"})
+				k.send(&ended{placement: p, outcome: failed(&messages.Error{Code: messages.CodeCancelled}), restored: c.restored})
+				require.Equal(t, messages.Requested, k.rows.get(p).Status)
+				if !c.kept {
+					require.Zero(t, k.asked())
+					require.Equal(t, []string{KeptRefused}, k.results)
+					return
+				}
+				require.Equal(t, 1, k.asked())
+				k.answers(2, `1`)
+				require.Len(t, k.shelf.refs(), 1)
+			})
+		})
+	}
 }
 
 func TestALeavingWorkerWaitsForNoStore(t *testing.T) {
