@@ -81,11 +81,20 @@ function say(more: { retry?: boolean } = {}): void {
 }
 
 let due = false
-/** Says what is wanted, once for all that a page begins and ends with at a time. */
+/** Says what is wanted, once for all that a page begins and ends with at a time. What the next page follows too stays known. */
 function changed(): void {
   if (due) return
   due = true
-  queueMicrotask(() => { due = false; say() })
+  queueMicrotask(() => {
+    due = false
+    for (const [topic, set] of handlers) if (set.size === 0) drop(topic)
+    say()
+  })
+}
+
+function drop(topic: string): void {
+  handlers.delete(topic)
+  latest.delete(topic)
 }
 
 document.addEventListener('visibilitychange', () => {
@@ -98,7 +107,11 @@ document.addEventListener('visibilitychange', () => {
   say()
 })
 addEventListener('pagehide', () => speak?.({ bye: true }))
-addEventListener('pageshow', (event) => { if (event.persisted) say() })
+addEventListener('pageshow', (event) => { // from the browser's cache: the follower has heard the goodbye
+  if (!event.persisted) return
+  speak = undefined
+  say()
+})
 setInterval(() => say(), speakEvery)
 $effect.root(() => {
   $effect(() => { void pause.since; changed() })
@@ -123,10 +136,9 @@ export const live = {
     return () => {
       set.delete(handler)
       if (set.size > 0) return
-      handlers.delete(topic)
-      latest.delete(topic)
-      if (isFlow(topic)) say() // so that one who follows it next is told all
-      else changed()
+      if (!isFlow(topic)) { changed(); return }
+      drop(topic)
+      say() // so that one who follows it next is told all
     }
   },
 }
