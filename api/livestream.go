@@ -87,7 +87,7 @@ func (s *server) join(c *call, topics []hub.Topic, last string) (*hub.Reader, er
 	reader, err := s.Hub.Join(topics, last)
 	if errors.Is(err, hub.ErrTopics) {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(liveFull/time.Second)))
-		return nil, messages.Problemf(messages.CodeTooManyRequests, "%d different topics are followed on this node, which is all that it takes; try again", hub.TopicsMax)
+		return nil, messages.Problemf(messages.CodeTooManyRequests, "as many different topics are followed on this node as it takes, which is %d, and the output of %d executions; try again", hub.TopicsMax, hub.FlowsMax)
 	}
 	return reader, err
 }

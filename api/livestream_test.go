@@ -450,6 +450,16 @@ func TestATooManyTopicsProblemSaysWhenToComeBack(t *testing.T) {
 	require.Equal(t, "5", w.Header().Get("Retry-After"))
 }
 
+// An execution that has ended is read again after a while: a retry by hand is noted in it, and retention deletes it.
+func TestAnEndedRowIsReadAgain(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(100, 0)
+	for age, fresh := range map[time.Duration]bool{0: true, endedKept - 1: true, endedKept: false} {
+		require.Equal(t, fresh, endedRow{read: now.Add(-age)}.fresh(now), age)
+	}
+	require.False(t, endedRow{}.fresh(now), "it was not read")
+}
+
 // A worker list changes by what its workers do, and not by the time of the look or what they report. When a stale one was seen stays.
 func TestAWorkerListDoesNotChangeByItself(t *testing.T) {
 	t.Parallel()

@@ -254,7 +254,19 @@ func briefly(executions []form.ExecutionView) {
 	}
 }
 
-// topicOfRows follows executions by their ids. One that has ended is not read again: it can only be deleted.
+// endedKept is for how long an execution that has ended is shown as it was read: little can become of it, but a retry or its end by retention.
+const endedKept = 10 * time.Second
+
+// endedRow is an execution that had ended when it was read.
+type endedRow struct {
+	view form.ExecutionView
+	read time.Time
+}
+
+// fresh reports whether the execution need not be read again.
+func (r endedRow) fresh(now time.Time) bool { return !r.read.IsZero() && now.Sub(r.read) < endedKept }
+
+// topicOfRows follows executions by their ids.
 func topicOfRows(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
 	words := strings.FieldsFunc(q.text("ids"), func(r rune) bool { return r == '+' || r == ' ' })
 	if len(words) == 0 || len(words) > topicRows {
@@ -270,14 +282,15 @@ func topicOfRows(s *server, q query) (func(context.Context) (any, error), func(*
 			ids = append(ids, id)
 		}
 	}
-	ended := map[messages.ExecutionID]form.ExecutionView{} // only one reading is under way at a time
+	ended := map[messages.ExecutionID]endedRow{} // only one reading is under way at a time
 	read := func(ctx context.Context) (any, error) {
 		list := ExecutionRows{Executions: []form.ExecutionView{}}
 		for _, id := range ids {
-			if e, known := ended[id]; known {
-				list.Executions = append(list.Executions, e)
+			if e := ended[id]; e.fresh(time.Now()) {
+				list.Executions = append(list.Executions, e.view)
 				continue
 			}
+			delete(ended, id)
 			e, err := s.Backend.Get(ctx, id)
 			if errors.Is(err, store.ErrNotFound) || isNotFound(err) {
 				continue
@@ -289,7 +302,7 @@ func topicOfRows(s *server, q query) (func(context.Context) (any, error), func(*
 			briefly(views)
 			list.Executions = append(list.Executions, views[0])
 			if e.Status.Terminal() {
-				ended[id] = views[0]
+				ended[id] = endedRow{views[0], time.Now()}
 			}
 		}
 		return &list, nil

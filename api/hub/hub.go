@@ -13,7 +13,8 @@ import (
 
 // Bounds of a hub.
 const (
-	TopicsMax   = 256              // that are read or kept at once
+	TopicsMax   = 256              // that are read or kept at once, without flows
+	FlowsMax    = 4096             // that are followed or kept at once
 	StateMax    = 1 << 20          // bytes of one topic's answer
 	statesMax   = 64 << 20         // bytes of all topics' answers
 	eventsMax   = 10_000           // that are kept for readers who come back,
@@ -82,6 +83,7 @@ type Hub struct {
 	readers map[*Reader]struct{}
 	events  *live.Ring[event]
 	changes *live.Ring[Change]
+	flows   int // of the topics
 	states  int // bytes of all topics' answers
 
 	logs     int64 // that were begun
@@ -190,16 +192,26 @@ func (h *Hub) topic(of *Topic) (*topic, error) {
 	if t, known := h.topics[of.Name]; known {
 		return t, nil
 	}
-	if len(h.topics) >= TopicsMax {
+	flow := of.Follow != nil
+	full := func() bool {
+		if flow {
+			return h.flows >= FlowsMax
+		}
+		return len(h.topics)-h.flows >= TopicsMax
+	}
+	if full() {
 		for _, t := range h.topics {
-			if len(t.readers) == 0 {
+			if len(t.readers) == 0 && (t.Follow != nil) == flow {
 				t.forget()
 				break
 			}
 		}
 	}
-	if len(h.topics) >= TopicsMax {
+	if full() {
 		return nil, ErrTopics
+	}
+	if flow {
+		h.flows++
 	}
 	t := &topic{Topic: *of, hub: h, readers: map[*Reader]struct{}{}, reading: make(chan struct{}, 1)}
 	h.topics[of.Name] = t

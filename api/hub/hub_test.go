@@ -340,6 +340,38 @@ func TestAProblemIsToldOnce(t *testing.T) {
 	})
 }
 
+// Whoever comes when the last reader has left, and whoever has to forget all, hears of a problem that goes on.
+func TestAProblemThatGoesOnIsToldAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, a, b := New(Config{ID: "i", Buffer: 300}), &answer{}, &answer{}
+		a.set("x=1")
+		b.set("y=0")
+		f := follow(t, h, a.topic("a"))
+		synctest.Wait()
+		f.take()
+		a.fail(messages.Problemf(messages.CodeStoreUnavailable, "the store is away"))
+		tick()
+		f.take()
+		require.NotNil(t, f.wrong["a"])
+		f.r.Leave()
+
+		again := follow(t, h, a.topic("a"), b.topic("b"))
+		tick()
+		again.take()
+		require.NotNil(t, again.wrong["a"], "it came when nobody read")
+		again.wrong = map[string]*Problem{}
+		for n := range 5 {
+			b.set(fmt.Sprintf("y=%0100d", n))
+			tick()
+		}
+		again.take()
+		require.Equal(t, int64(1), h.State().Resets)
+		require.NotNil(t, again.wrong["a"], "it was slow")
+		again.r.Leave()
+	})
+}
+
 func TestWhatIsTooLargeIsAProblem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -482,6 +514,18 @@ func TestTopicsAreBounded(t *testing.T) {
 		_, err := h.Join([]Topic{a.topic("0"), a.topic("more")}, "")
 		require.ErrorIs(t, err, ErrTopics)
 		require.Equal(t, State{Readers: TopicsMax, Topics: TopicsMax}, h.State())
+		said := func(i int) Topic {
+			return Topic{Name: fmt.Sprint("said", i), Follow: func(ctx context.Context, _ func([]byte) error) error { <-ctx.Done(); return ctx.Err() }}
+		}
+		var flows []Topic
+		for i := range FlowsMax {
+			flows = append(flows, said(i))
+		}
+		all, err := h.Join(flows, "")
+		require.NoError(t, err, "flows take no places of topics that are read")
+		_, err = h.Join([]Topic{said(FlowsMax)}, "")
+		require.ErrorIs(t, err, ErrTopics)
+		all.Leave()
 		readers[7].r.Leave()
 		one := follow(t, h, a.topic("more"))
 		require.Equal(t, TopicsMax, h.State().Topics, "one that nobody reads gave its place")

@@ -158,6 +158,15 @@ func (h *Hub) reset(r *Reader, why string) {
 	r.add(0, Reset(why, 0))
 }
 
+// tellProblems tells a reader, who has forgotten all, which of its topics cannot be read now.
+func (r *Reader) tellProblems() {
+	for t := range r.topics {
+		if t.problem != nil {
+			r.queue(0, t.frame(&Event{Problem: t.problem}))
+		}
+	}
+}
+
 // Reset is the event that says why what a reader has no longer holds, and after how long to come back where the stream ends. It takes the
 // id back.
 func Reset(why string, after time.Duration) []byte {

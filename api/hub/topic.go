@@ -32,6 +32,7 @@ type topic struct {
 	last     int64     // number of its newest event
 	heard    int64     // number of the last change that it has looked at
 	problem  *Problem  // why it could not be read the last time; nil: it was
+	told     bool      // those who read it know of the problem
 
 	log     *live.Ring[[]byte] // of what a flow has said; nil: nothing
 	logName string
@@ -69,7 +70,7 @@ func (t *topic) join(r *Reader) {
 	}
 	if t.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		t.stop, t.fresh = stop, false
+		t.stop, t.fresh, t.told = stop, false, false
 		go t.run(ctx)
 		return
 	}
@@ -120,7 +121,13 @@ func (t *topic) forget() {
 	t.dropLog()
 	t.hub.states -= t.size
 	t.size = 0
+	if t.hub.topics[t.Name] != t {
+		return
+	}
 	delete(t.hub.topics, t.Name)
+	if t.Follow != nil {
+		t.hub.flows--
+	}
 }
 
 // run reads the topic until ctx ends: once a tick, and less often where reading takes long.
@@ -244,10 +251,10 @@ func (t *topic) serveAll() {
 // fail tells the readers once why the topic cannot be read.
 func (t *topic) fail(err error) {
 	p := problemOf(err)
-	if t.problem != nil && *t.problem == *p {
+	if t.told && t.problem != nil && *t.problem == *p {
 		return
 	}
-	t.problem = p
+	t.problem, t.told = p, true
 	frame := t.frame(&Event{Problem: p})
 	for r := range t.readers {
 		r.queue(0, frame)
@@ -285,6 +292,7 @@ func (t *topic) publish(change live.Change) {
 	for r := range t.readers {
 		if !r.topics[t] && !r.queue(number, frame) {
 			h.reset(r, "you read slower than the node writes")
+			r.tellProblems()
 		}
 	}
 }
