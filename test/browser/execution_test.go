@@ -84,7 +84,7 @@ func TestTheNodeOfARunIsLost(t *testing.T) {
 	e := submit(t, n, "demo.progress", map[string]any{"steps": 100, "seconds": 200}, nil)
 	p := open(t, n, "/console/executions/"+e.ID)
 	p.shows(".head", "running")
-	p.do(chromedp.Click("details.steps > summary"))
+	p.turns("steps")
 	p.shows(".steps", ": busy")
 	p.looks("execution-runs")
 	p.cutOff()

@@ -55,8 +55,14 @@ func TestThePageShowsPayloadsAsTheNodeSays(t *testing.T) {
 func (p *page) opensOutput() {
 	p.t.Helper()
 	p.until("output", func() bool { return p.count("details.written") == 1 })
-	p.rests(`//details[contains(@class, "written")]/summary`) // what comes in above moves it
-	p.do(chromedp.Click("details.written > summary"))
+	p.turns("written")
+}
+
+// turns opens a fold, or closes it.
+func (p *page) turns(class string) {
+	p.t.Helper()
+	p.rests(`//details[contains(@class, "` + class + `")]/summary`) // what comes in above moves it
+	p.do(chromedp.Click("details." + class + " > summary"))
 }
 
 // payloads checks where the page has words of payloads: nowhere, in what is closed, or on the screen.

@@ -94,7 +94,7 @@ func TestALongTimelineIsLoadedInParts(t *testing.T) {
 	p := open(t, n, "/console/executions/"+long.ID.String())
 	p.shows(".missing", "is not loaded")
 	p.shows(".missing", " events")
-	p.do(chromedp.Click("details.steps > summary"))
+	p.turns("steps")
 	p.shows(".steps", "not loaded")
 	p.shows(".steps", "200 of ")
 	p.looks("execution-long")
@@ -286,7 +286,7 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	p.shows(".readout", " after its request")
 	p.shows("main", "Shown: ")
 	require.Equal(t, seen, p.value("location.search"))
-	p.do(chromedp.Click("details.steps > summary"))
+	p.turns("steps")
 	p.until("its table is in the address", func() bool { return p.query("table") == "timeline" })
 	p.do(chromedp.Reload(), chromedp.WaitReady("main"))
 	p.until("its table is open", func() bool { return p.value(`document.querySelector(".steps")?.open`) == "true" })
@@ -317,7 +317,7 @@ func TestAFrozenNodeIsSeen(t *testing.T) {
 	}
 	require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGCONT))
 	p.shows(".head", "completed")
-	p.do(chromedp.Click("details.steps > summary"))
+	p.turns("steps")
 	for _, part := range []string{"waited: lost_run", "n1: silent", "no heartbeat, seen by n2", "n1: dead", "g1: busy", "wrote: nothing but progress"} {
 		p.shows(".steps", part)
 	}
