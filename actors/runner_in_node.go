@@ -149,7 +149,7 @@ func (g *inNodeRunner) Step(step process.Step, r *Run) {
 		g.cfg.Leaked(g.cfg.PoolName, 1)
 	}
 	g.post(&ended{
-		placement: r.Placement(), crashed: exitLeaked,
+		placement: r.Placement(), lost: r.Execution.SessionLost, crashed: exitLeaked,
 		outcome: lost("the handler did not return after its context ended", exitLeaked, ""),
 	})
 }

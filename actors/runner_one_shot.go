@@ -104,7 +104,7 @@ func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, trace s
 		return
 	}
 	if err != nil {
-		s.post(&ended{placement: p, outcome: failed(&messages.Error{
+		s.post(&ended{placement: p, neverRan: true, outcome: failed(&messages.Error{
 			Code: messages.CodeActionError, Message: fmt.Sprintf("action %s: %v", a.Ref, err),
 		})})
 		return
@@ -124,7 +124,7 @@ func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, trace s
 		return
 	}
 	if err != nil {
-		s.post(&ended{placement: p, outcome: failed(&messages.Error{
+		s.post(&ended{placement: p, neverRan: true, outcome: failed(&messages.Error{
 			Code: messages.CodeActionError, Message: fmt.Sprintf("action %s: %v", a.Ref, err),
 		})})
 		return

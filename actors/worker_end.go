@@ -77,7 +77,7 @@ func (w *Worker) notStarted(r *Run, why error) {
 func (w *Worker) putBack(r *Run, why error) Item {
 	e := r.Execution
 	if r.stop == stopCancel {
-		end := &ended{placement: r.Placement(), outcome: failed(&messages.Error{Code: messages.CodeCancelled, Message: r.stopText})}
+		end := &ended{placement: r.Placement(), neverRan: true, outcome: failed(&messages.Error{Code: messages.CodeCancelled, Message: r.stopText})}
 		return w.finish(r, end, settleStop(r, end), 0, false)
 	}
 	return w.item(&store.Rescue{

@@ -24,8 +24,13 @@ type SessionDetail struct {
 	Execution   messages.ExecutionID `json:"execution,omitzero"` // of SessionRestored and SessionLost: the run
 }
 
-// OfSession makes an entry about a pool's session.
-func OfSession(pool, session, what, reason string, d *SessionDetail) messages.JournalEntry {
+// LossDetail is what SessionLost says in Detail of an execution that ended for it, without a worker.
+type LossDetail struct {
+	Execution messages.ExecutionID `json:"execution"`
+}
+
+// OfSession makes an entry about a pool's session, with a detail that is one of this package's.
+func OfSession(pool, session, what, reason string, d any) messages.JournalEntry {
 	e := messages.JournalEntry{Kind: messages.JournalSession, Subject: pool + "/" + session, What: what, Reason: reason}
 	if detail, err := json.Marshal(d); err == nil { // it always encodes
 		e.Detail = detail

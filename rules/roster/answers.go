@@ -93,14 +93,19 @@ func (r *Roster) refuse(f *flight, conflict bool) {
 	if f.line != nil && (conflict || f.bind) {
 		r.ask(f.line)
 	}
-	switch conflict = conflict && f.line != nil; {
-	case conflict && first(r.refused, id), !conflict && f.wakes != r.wakes && first(r.stood, id):
-		r.top = true
-	case !conflict && first(r.stood, id):
+	conflict = conflict && f.line != nil
+	before := r.stood
+	if conflict {
+		before = r.refused
+	}
+	switch {
+	case !first(before, id):
 		r.ignore(id)
-		r.untilWake = append(r.untilWake, id)
+	case conflict || f.wakes != r.wakes:
+		r.top = true
 	default:
 		r.ignore(id)
+		r.untilWake = append(r.untilWake, id)
 	}
 	r.forgetLine(f.line)
 	r.land(f, false)

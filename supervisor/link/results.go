@@ -55,7 +55,7 @@ func (l *Link) answered(item *actors.Item, r *store.Result) bool {
 	case *store.End:
 		l.Tell(roster.Withdrawn{ID: c.ID})
 		if done && c.Outcome.Error != nil && c.Outcome.Error.Code == messages.CodeSessionLost && sessionOf(r) != "" {
-			l.recordState(item, r.Execution, journal.SessionLost)
+			l.Journal(journal.OfSession(l.Config.Name, r.Execution.Session, journal.SessionLost, "", &journal.LossDetail{Execution: c.ID}))
 		}
 		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
 		l.released(pl)

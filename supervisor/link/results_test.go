@@ -51,13 +51,14 @@ func TestARestoredOrLostSessionIsRecorded(t *testing.T) {
 // An execution that ends because its session's state is lost is recorded too. What it ends with otherwise says nothing of the session.
 func TestALossThatEndsAnExecutionIsRecorded(t *testing.T) {
 	t.Parallel()
-	for code, whats := range map[messages.Code][]string{messages.CodeSessionLost: {"lost"}, messages.CodeSessionBusy: nil} {
+	id := messages.NewExecutionID()
+	for code, whats := range map[messages.Code][]string{messages.CodeSessionLost: {`lost {"execution":"` + id.String() + `"}`}, messages.CodeSessionBusy: nil} {
 		s, _, _ := alone()
 		var recorded []string
-		s.Config.Journal = func(e messages.JournalEntry) { recorded = append(recorded, e.What) }
+		s.Config.Journal = func(e messages.JournalEntry) { recorded = append(recorded, e.What+" "+string(e.Detail)) }
 		l := New(s, Left{})
 		l.Connect(&crowd{}, &heard{})
-		e := &messages.Execution{ID: messages.NewExecutionID(), Session: "s"}
+		e := &messages.Execution{ID: id, Session: "s"}
 		end := actors.Item{Change: &store.End{ID: e.ID, Outcome: messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: code}}}}
 		l.answered(&end, &store.Result{Verdict: store.Stale, Execution: e})
 		require.Empty(t, recorded, "it ended otherwise")

@@ -281,8 +281,8 @@ var topics = []topic{
 	},
 	{
 		title: "Console",
-		intro: "A node of the real program with 1,000,000 ended executions, and a week of what nodes record, answers what the console's pages ask over HTTP, more than 100 questions, each 20 times, " +
-			"one after another, so that no answer is one that was kept: the p95 of the slowest question, and of the middle one. The slowest search for a text, which may take 300 ms, stands apart.",
+		intro: "A node of the real program with 1,000,000 ended executions, and a week of what nodes record, answers what the console's pages ask over HTTP. There are more than 100 questions, each asked 20 times, " +
+			"one after another, so that no answer is one that was kept. Shown are the p95 of the slowest question, and of the middle one. The slowest search for a text, which may take 300 ms, stands apart.",
 		rows: []row{
 			{name: "Postgres alone", bench: "FullConsole/Postgres", show: asked, goal: goal{atMost: 100}},
 			{name: "SQLite", bench: "Console/SQLite", show: asked, goal: goal{atMost: 100}},
