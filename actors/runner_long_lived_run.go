@@ -51,9 +51,15 @@ func (p *longLivedRunner) Run(r *Run) {
 	p.execute()
 }
 
-// restoreAnswered starts the run once its session has its state back, or could not be given it.
+// restoreAnswered starts the run once its session has its state back, or could not be given it. One that is being stopped ends instead: its
+// code need not hear of it.
 func (p *longLivedRunner) restoreAnswered(r process.Reply) {
 	if p.run == nil || p.runID != 0 {
+		return
+	}
+	if run := p.run; p.stopped {
+		p.run = nil
+		p.post(&ended{placement: run.Placement(), neverRan: true, outcome: failed(cancelledBy(run))})
 		return
 	}
 	if r.Err == nil {

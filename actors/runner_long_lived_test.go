@@ -2,6 +2,7 @@ package actors
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -234,15 +235,38 @@ func TestProcessRestoresASession(t *testing.T) {
 		r.Restore, r.Behind = json.RawMessage(`{"n":1}`), c.behind
 		run.Run(r)
 		c.reply.ID = p.asked(t, "restore", 1).id
-		run.Step(process.StepCancel, r) // stopped before it began
 		p.sink(c.reply)
 		execute := p.asked(t, "execute", 1)
 		require.Equal(t, c.lost, execute.args.(*executeArgs).Session.Lost, name)
 		require.Equal(t, c.told, execute.args.(*executeArgs).Session.Behind, name)
-		p.asked(t, "cancel", 1)
 		p.sink(process.Reply{ID: execute.id, Result: json.RawMessage(`1`)})
 		end := next[*ended](t, run.in, 1)
 		require.Equal(t, []bool{!c.lost, c.lost, false}, []bool{end.restored, end.lost, end.neverRan}, name)
+	}
+}
+
+// A run that is stopped while its session is given back its state ends without its code.
+func TestProcessIsNotGivenARunThatIsStoppedBefore(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string]process.Reply{"taken": {}, "refused": {Err: &messages.Error{Message: "no"}}} {
+		run, p := greeted(t, allCapabilities)
+		r := aRun(func(e *messages.Execution, _ *messages.Action) {
+			e.Session, e.SessionLost, e.SessionEpoch = "s", true, 2
+		})
+		r.Restore, r.stop, r.stopText = json.RawMessage(`{}`), stopCancel, "no longer wanted"
+		run.Run(r)
+		reply.ID = p.asked(t, "restore", 1).id
+		run.Step(process.StepCancel, r)
+		p.sink(reply)
+		end := next[*ended](t, run.in, 1)
+		require.Equal(t, []bool{true, false, false}, []bool{end.neverRan, end.restored, end.lost}, name)
+		require.Equal(t, "no longer wanted", end.outcome.Error.Message, name)
+		next := aRun(nil)
+		run.Run(next)
+		require.Equal(t, next.Execution.ID, p.asked(t, "execute", 1).args.(*executeArgs).Execution, "of the run before it has not heard")
+		p.set(func() {
+			require.False(t, slices.ContainsFunc(p.requests, func(r request) bool { return r.command == "cancel" }), name)
+		})
 	}
 }
 

@@ -199,6 +199,8 @@ func TestTheChangeOfARun(t *testing.T) {
 		"it failed":                {outcome: fault(), want: change{status: messages.Failed, code: "broken"}},
 		"it has not begun":         {end: ended{unstarted: true}, outcome: crash, want: change{rescue: true, unstarted: true}},
 		"nor for a halt":           {stop: stopHalt, end: ended{unstarted: true}, outcome: crash, want: change{rescue: true, unstarted: true, by: "ann"}},
+		"nor heard of, halted":     {stop: stopHalt, end: ended{neverRan: true}, outcome: crash, want: change{rescue: true, unstarted: true, by: "ann"}},
+		"nor heard of":             {end: ended{neverRan: true}, outcome: fault(), want: change{status: messages.Failed, code: "broken"}},
 		"it crashed":               {outcome: crash, want: change{status: messages.Abandoned, code: messages.CodeWorkerLost}},
 		"it may be repeated":       {change: idempotent, outcome: crash, want: change{rescue: true}},
 		"it was halted":            {stop: stopHalt, outcome: crash, want: change{status: messages.Abandoned, code: messages.CodeWorkerLost, by: "ann"}},
@@ -222,7 +224,7 @@ func TestTheChangeOfARun(t *testing.T) {
 		switch made := runChange(&Run{Execution: e, stop: c.stop}, &c.end, o, "ann").(type) {
 		case *store.Rescue:
 			got = change{rescue: true, unstarted: made.Unstarted, by: made.By}
-			require.Equal(t, c.end.unstarted, strings.HasPrefix(made.Reason, neverStarted), name)
+			require.Equal(t, c.end.unstarted || c.end.neverRan, strings.HasPrefix(made.Reason, neverStarted), name)
 		case *store.Finish:
 			got = change{by: made.By, status: made.Outcome.Status}
 			if made.Outcome.Error != nil {

@@ -47,7 +47,7 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 	}
 	switch change := item.Change.(type) {
 	case *store.Rescue:
-		if m.unstarted {
+		if m.unstarted || m.neverRan {
 			item.Fault = false
 		}
 	case *store.Finish:

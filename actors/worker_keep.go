@@ -35,10 +35,11 @@ const (
 // knownSession is what a worker knows of a session that runs on it.
 type knownSession struct {
 	epoch   int64
-	entered bool  // its code has been given a run: its state is here
-	owes    bool  // that run is told of a loss, and so is every later one until one has finished
-	runs    int64 // that left their state here, and are written
-	since   int   // of them, since a snapshot was last asked for
+	entered bool               // its code has been given a run: its state is here
+	by      messages.Placement // the run that has entered it
+	owes    bool               // that run is told of a loss, and so is every later one until one has finished
+	runs    int64              // that left their state here, and are written
+	since   int                // of them, since a snapshot was last asked for
 }
 
 // keepPause is the time between two runs in which a session's state is kept. No run begins in it.
@@ -105,7 +106,7 @@ func (s *sessionStates) lacks(e *messages.Execution) bool {
 // entered implements restorer.
 func (s *sessionStates) entered(e *messages.Execution) {
 	if t := s.of(e); t != nil && !t.entered {
-		t.entered, t.owes = true, e.SessionLost
+		t.entered, t.by, t.owes = true, e.Placement(), e.SessionLost
 	}
 }
 
@@ -125,6 +126,9 @@ func (s *sessionStates) left(r *Run, m *ended, item *Item) {
 	t := s.of(e)
 	if t != nil && m.restored {
 		t.owes = false // nothing was lost
+	}
+	if t != nil && m.neverRan && t.by == r.Placement() {
+		t.entered, t.owes = false, false // the next run is the first one
 	}
 	if !ok || t == nil || !store.LeavesState(finish.Outcome.Status) || finish.NeverRan || m.crashed != "" {
 		return

@@ -298,9 +298,16 @@ func TestWhatASessionIsGivenBack(t *testing.T) {
 				r := k.act.ran()[0]
 				require.Equal(t, c.state, r.Restore != nil)
 				require.Equal(t, c.behind, r.Behind)
+				k.send(&ended{placement: p, outcome: failed(&messages.Error{Code: messages.CodeTooLarge}), neverRan: true})
+				p = k.runs(told)
+				require.Equal(t, r.Restore, k.act.ran()[1].Restore, "the run before never came to its code")
+				require.Equal(t, c.behind, k.act.ran()[1].Behind)
 				k.ends(p, ok())
+				p = k.runs(told)
+				require.Nil(t, k.act.ran()[2].Restore, "a state that lives is not overwritten")
+				k.send(&ended{placement: p, outcome: failed(&messages.Error{Code: messages.CodeTooLarge}), neverRan: true})
 				k.runs(told)
-				require.Nil(t, k.act.ran()[1].Restore, "a state that lives is not overwritten")
+				require.Nil(t, k.act.ran()[3].Restore, "whatever a later run comes to")
 			})
 		})
 	}

@@ -79,7 +79,7 @@ func runChange(r *Run, m *ended, o messages.Outcome, by string) store.Change {
 	if !halted {
 		by = ""
 	}
-	if m.unstarted && r.stop != stopCancel {
+	if m.unstarted && r.stop != stopCancel || m.neverRan && halted {
 		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true, By: by}
 	}
 	if o.Status != messages.Abandoned {
