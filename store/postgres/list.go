@@ -309,12 +309,13 @@ func wasOf(list []store.Was) (conditions []string) {
 	return conditions
 }
 
-// holding checks that an execution has the text in its error, or in its parameters where they are searched.
+// holding checks that an execution has the text in its error, or in its parameters where they are searched. Bytes are read as LATIN1, which
+// has a character for each, so that a part that ends within a character of UTF-8 can be searched; JSON has no zero byte, which it lacks.
 func (l *listing) holding(f *store.Filter) string {
-	escaped := func(bytes string) string { return "lower(encode(" + bytes + ", 'escape'))" }
-	text := escaped(l.arg(store.ErrorHolds(f.Text)) + "::bytea")
+	read := func(bytes string) string { return `lower(convert_from(` + bytes + `, 'LATIN1') COLLATE "C")` }
+	text := read(l.arg(store.ErrorHolds(f.Text)) + "::bytea")
 	in := func(bytes string, most int) string {
-		return "position(" + text + " IN " + escaped("substr("+bytes+", 1, "+l.arg(most)+")") + ") > 0"
+		return "position(" + text + " IN " + read("substr("+bytes+", 1, "+l.arg(most)+")") + ") > 0"
 	}
 	sql := in(l.storedError(), store.ErrorSearched)
 	if len(f.ParametersOf) > 0 {

@@ -328,6 +328,7 @@ func testListUntil(t *testing.T, k *kit) {
 func testListText(t *testing.T, k *kit) {
 	messagesOf := map[string]string{
 		"refused": `dial tcp: "db": connection REFUSED`, "umlaut": "Übergabe an <b> & \u0000 missed \\ it", "far": strings.Repeat("x", store.ErrorSearched) + "needle", "other": "exit 100%",
+		"cut": "wait… “für”", // a character as octal escapes of its bytes has digits
 	}
 	ids := map[string]messages.ExecutionID{}
 	for name, text := range messagesOf {
@@ -339,7 +340,8 @@ func testListText(t *testing.T, k *kit) {
 	ended := k.bring(t, messages.Completed)
 	for text, want := range map[string][]string{
 		"connection refused": {"refused"}, `"DB"`: {"refused"}, "Übergabe an <B>": {"umlaut"}, "übergabe": nil, "\u0000 missed \\": {"umlaut"}, "needle": nil, "xxxx": {"far"},
-		"100%": {"other"}, "1_0": nil, "attic": {"refused", "umlaut", "other"}, "action_error": {"refused", "umlaut", "far", "other"}, "nowhere": nil,
+		"100%": {"other"}, "1_0": nil, "attic": {"refused", "umlaut", "other", "cut"}, "action_error": {"refused", "umlaut", "far", "other", "cut"}, "nowhere": nil,
+		"200": nil, "342": nil, "303": nil, "t… “F": {"cut"},
 	} {
 		page, err := k.List(t.Context(), store.Filter{Text: text})
 		require.NoError(t, err, text)
