@@ -74,7 +74,7 @@ func (w *webhookCaller) dial(ctx context.Context, network, address string, plain
 	if err != nil {
 		return nil, err
 	}
-	target := webhook.Target{Host: host, Port: number, Plain: plain}
+	target := webhook.Target{Host: webhook.HostOf(host), Port: number, Plain: plain}
 	dialer := net.Dialer{Timeout: webhookDial, ControlContext: func(_ context.Context, _, leads string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(leads)
 		if err != nil {

@@ -150,7 +150,7 @@ func Parse(address string) (Target, error) {
 }
 
 func targetOf(u *url.URL) (t Target, err error) {
-	t = Target{Host: strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), Port: 443, Plain: u.Scheme == "http"}
+	t = Target{Host: HostOf(u.Hostname()), Port: 443, Plain: u.Scheme == "http"}
 	if t.Plain {
 		t.Port = 80
 	}
@@ -218,6 +218,9 @@ func (p Policy) Dial(t Target, a netip.Addr) error {
 	}
 	return refused(t)
 }
+
+// HostOf is a host as a Target has it: names are the same in capitals and with a dot at their end.
+func HostOf(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
 func publicPort(port int) bool { return port == 443 || port == 8443 }
 
