@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-const codeMax = 64 // bytes of an error's code
+const codeMax = 128 // bytes of an error's code, as long as one may be: a filter by a code compares all of it
 
 // End is an execution that ended.
 type End struct {
