@@ -86,22 +86,43 @@ func (st *stream) open() error {
 
 // send writes one value in bounded time. A reader that does not read loses its stream.
 func (st *stream) send(kind string, v any) error {
+	if st.events {
+		event, err := eventOf(kind, v)
+		if err != nil {
+			return err
+		}
+		return st.write(event)
+	}
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if !st.events {
-		return st.write(append(data, '\n'))
-	}
-	return st.write([]byte("event: " + kind + "\ndata: " + string(data) + "\n\n"))
+	return st.write(append(data, '\n'))
 }
 
-func (st *stream) write(b []byte) error {
+// eventOf is a server-sent event without an id.
+func eventOf(kind string, v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return []byte("event: " + kind + "\ndata: " + string(data) + "\n\n"), nil
+}
+
+func (st *stream) write(b []byte) error { return st.writeAll([][]byte{b}) }
+
+// writeAll writes parts that others may share, and sends them at once.
+func (st *stream) writeAll(parts [][]byte) error {
+	if len(parts) == 0 {
+		return nil
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	_ = st.control.SetWriteDeadline(time.Now().Add(writeTime))
-	if _, err := st.w.Write(b); err != nil {
-		return err
+	for _, b := range parts {
+		if _, err := st.w.Write(b); err != nil {
+			return err
+		}
 	}
 	return st.control.Flush()
 }

@@ -16,10 +16,13 @@ import (
 
 // Bounds of live streams.
 const (
-	StreamsMax  = 256             // on a node
-	liveBeat    = 2 * time.Second // between two signs of life; at each, the node looks whether the reader may still read
-	liveBackMax = 5 * time.Second // after which a reader comes back to a node that has stopped, so that not all come at once
-	liveFull    = 5 * time.Second // after which one comes back to a node that has no place
+	StreamsMax = 256                   // on a node
+	liveBeat   = 2 * time.Second       // between two signs of life; at each, the node looks whether the reader may still read
+	liveGather = 25 * time.Millisecond // in which what else comes is written along: of topics that are read at the same tick
+	// liveGatherMax is how many bytes are written without waiting for more.
+	liveGatherMax = 256 << 10
+	liveBackMax   = 5 * time.Second // after which a reader comes back to a node that has stopped, so that not all come at once
+	liveFull      = 5 * time.Second // after which one comes back to a node that has no place
 )
 
 // LiveHello is the first event of a live stream, notice: what answers.
@@ -97,47 +100,94 @@ func (s *server) pump(c *call, st *stream, reader *hub.Reader) error {
 	if err := st.send("notice", LiveHello{Node: s.About.Node, Version: s.Version, Build: s.About.Build}); err != nil {
 		return err
 	}
-	beat := time.NewTicker(liveBeat)
+	out := liveWriter{s: s, c: c, st: st, reader: reader, joined: time.Now(), beaten: time.Now()}
+	beat := time.NewTimer(liveBeat)
 	defer beat.Stop()
 	for {
+		var err error
 		select {
 		case <-reader.Ready():
-			if err := st.write(joined(reader.Take())); err != nil {
-				return err
-			}
+			err = out.write()
 		case <-beat.C:
-			if !s.admits(c) {
-				return st.write(hub.Reset("you may no longer read this; log in again", 0))
-			}
-			if err := st.send("alive", LiveBeat{At: s.Now().UTC(), Read: reader.Ages()}); err != nil {
-				return err
-			}
+			err = out.beat(nil)
 		case <-c.r.Context().Done():
 			if lifeOf(c.r.Context()).Err() != nil {
 				return st.write(hub.Reset("the node stops", rand.N(liveBackMax)))
 			}
 			return context.Cause(c.r.Context())
 		}
+		if err != nil || out.over {
+			return err
+		}
+		beat.Reset(time.Until(out.beaten.Add(liveBeat + hub.Every/2)))
 	}
+}
+
+// liveWriter writes what a reader follows, and the signs of life.
+type liveWriter struct {
+	s              *server
+	c              *call
+	st             *stream
+	reader         *hub.Reader
+	joined, beaten time.Time
+	over           bool // the reader was told to go
+}
+
+// write writes what waits for the reader. Once it has what there was, it is given what comes at the same tick together, with the sign of life
+// where that is due about then: a node with many readers is woken less often. What comes is taken at once, so that it has not to find room
+// beside what came before.
+func (w *liveWriter) write() error {
+	frames := w.reader.Take()
+	if time.Since(w.joined) > hub.Every {
+		var err error
+		if frames, err = w.gather(frames); err != nil {
+			return err
+		}
+	}
+	if time.Since(w.beaten) >= liveBeat-hub.Every/2 {
+		return w.beat(frames)
+	}
+	return w.st.writeAll(frames)
+}
+
+// gather adds what comes within a moment, up to a bound.
+func (w *liveWriter) gather(frames [][]byte) ([][]byte, error) {
+	size := 0
+	for _, f := range frames {
+		size += len(f)
+	}
+	over := time.NewTimer(liveGather)
+	defer over.Stop()
+	for size < liveGatherMax {
+		select {
+		case <-w.reader.Ready():
+			for _, f := range w.reader.Take() {
+				frames, size = append(frames, f), size+len(f)
+			}
+		case <-over.C:
+			return frames, nil
+		case <-w.c.r.Context().Done():
+			return nil, context.Cause(w.c.r.Context())
+		}
+	}
+	return frames, nil
+}
+
+// beat writes a sign of life behind frames, or the reader's end.
+func (w *liveWriter) beat(frames [][]byte) error {
+	w.beaten = time.Now()
+	if w.over = !w.s.admits(w.c); w.over {
+		return w.st.write(hub.Reset("you may no longer read this; log in again", 0))
+	}
+	alive, err := eventOf("alive", LiveBeat{At: w.s.Now().UTC(), Read: w.reader.Ages()})
+	if err != nil {
+		return err
+	}
+	return w.st.writeAll(append(frames, alive))
 }
 
 // admits reports whether the reader may still read: its token may have been removed, or its login ended.
 func (s *server) admits(c *call) bool {
 	_, refused := s.guard.admit(c.r, &route{method: "GET", scope: ScopeRead})
 	return refused == nil
-}
-
-func joined(frames [][]byte) []byte {
-	if len(frames) == 1 {
-		return frames[0]
-	}
-	size := 0
-	for _, f := range frames {
-		size += len(f)
-	}
-	all := make([]byte, 0, size)
-	for _, f := range frames {
-		all = append(all, f...)
-	}
-	return all
 }

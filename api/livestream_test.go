@@ -309,13 +309,18 @@ func TestStreamsHavePlacesOfTheirOwn(t *testing.T) {
 func flowing(t *testing.T, h http.Handler, ctx context.Context, topics string, headers ...string) (written func() string) {
 	t.Helper()
 	w := &slate{header: http.Header{}}
+	w.reads(h, ctx, topics, headers...)
+	return w.text
+}
+
+// reads has a handler write topics to the response.
+func (w *slate) reads(h http.Handler, ctx context.Context, topics string, headers ...string) {
 	r := httptest.NewRequestWithContext(ctx, "GET", topicsQuery(topics), nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	go h.ServeHTTP(w, r)
-	return w.text
 }
 
 // slate is a response that can be read while it is written.
@@ -323,11 +328,16 @@ type slate struct {
 	mu     sync.Mutex
 	header http.Header
 	body   strings.Builder
+	writes int // that were sent
 }
 
 func (w *slate) Header() http.Header { return w.header }
 func (w *slate) WriteHeader(int)     {}
-func (w *slate) Flush()              {}
+func (w *slate) Flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes++
+}
 func (w *slate) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -349,13 +359,79 @@ func TestTheEndOfTheNodeResetsItsStreams(t *testing.T) {
 		written := flowing(t, h, context.WithValue(life, lifeKey{}, life), "nodes")
 		synctest.Wait()
 		require.Contains(t, written(), "event: nodes")
-		time.Sleep(liveBeat)
+		time.Sleep(liveBeat + hub.Every/2)
 		synctest.Wait()
 		require.Contains(t, written(), "event: alive\ndata: {")
 		require.Contains(t, written(), `"read":{"nodes":"`)
 		end()
 		synctest.Wait()
 		require.Regexp(t, `id:\nevent: reset\nretry: \d+\ndata: \{"why":"the node stops","retry_after_ms":\d+\}\n\n$`, written())
+	})
+}
+
+// What comes at the same tick is written at once, with the sign of life where that is due; where nothing comes, that comes by itself.
+func TestAStreamIsWrittenAtTicks(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		w := &slate{header: http.Header{}}
+		w.reads(h, ctx, "nodes")
+		writes := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.writes
+		}
+		time.Sleep(2*liveBeat + hub.Every/3)
+		before, events := writes(), strings.Count(w.text(), "event: ")
+		time.Sleep(4 * hub.Every)
+		require.Equal(t, 4, writes()-before, w.text())
+		require.Equal(t, 4+2, strings.Count(w.text(), "event: ")-events, w.text())
+		leave()
+		synctest.Wait()
+	})
+	quiet := New(Config{Backend: newBackend(t)})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		written := flowing(t, quiet, ctx, "journal")
+		time.Sleep(3 * liveBeat)
+		require.GreaterOrEqual(t, strings.Count(written(), "event: alive"), 2, written())
+		leave()
+		synctest.Wait()
+	})
+}
+
+// What comes while a stream gathers has not to find room beside what came before: a reader that is fast is not reset.
+func TestAStreamTakesWhatItGathers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := hub.New(hub.Config{ID: "i", Buffer: 100})
+		changing := func(took time.Duration) func(context.Context) ([]live.Entry, error) {
+			n := 0
+			return func(context.Context) ([]live.Entry, error) {
+				time.Sleep(took)
+				n++
+				return []live.Entry{{Key: "x", Value: fmt.Appendf(nil, "[%d,%q]", n, strings.Repeat("x", 200))}}, nil
+			}
+		}
+		reader, err := h.Join([]hub.Topic{{Name: "a", Kind: "a", Read: changing(0)}, {Name: "b", Kind: "b", Read: changing(5 * time.Millisecond)}}, "")
+		require.NoError(t, err)
+		slate := &slate{header: http.Header{}}
+		out := liveWriter{
+			c: &call{r: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)}, reader: reader,
+			st: &stream{w: slate, control: http.NewResponseController(slate), events: true}, joined: time.Now().Add(-time.Minute),
+		}
+		for range 5 {
+			<-reader.Ready()
+			out.beaten = time.Now()
+			require.NoError(t, out.write())
+		}
+		require.Zero(t, h.State().Resets)
+		require.Equal(t, 5, slate.writes)
+		require.Equal(t, []int{5, 5, 0}, []int{strings.Count(slate.text(), "event: a"), strings.Count(slate.text(), "event: b"), strings.Count(slate.text(), "event: reset")}, slate.text())
+		reader.Leave()
+		h.Close()
+		time.Sleep(hub.Every)
 	})
 }
 

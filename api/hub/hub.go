@@ -74,6 +74,7 @@ type Config struct {
 
 // Hub is what readers of a node's live stream follow.
 type Hub struct {
+	began    time.Time // its topics are read at whole ticks behind it
 	cfg      Config
 	reads    chan struct{} // has one entry for each topic that is being read
 	watching atomic.Bool   // there is a reader
@@ -107,7 +108,7 @@ func New(cfg Config) *Hub {
 		cfg.Buffer = bufferMax
 	}
 	return &Hub{
-		cfg: cfg, reads: make(chan struct{}, readsMax), topics: map[string]*topic{}, readers: map[*Reader]struct{}{},
+		cfg: cfg, began: time.Now(), reads: make(chan struct{}, readsMax), topics: map[string]*topic{}, readers: map[*Reader]struct{}{},
 		events:  live.NewRing(eventsMax, eventsBytes, func(e event) int { return len(e.frame) }),
 		changes: live.NewRing[Change](changesMax, 0, nil),
 	}

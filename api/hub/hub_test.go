@@ -442,15 +442,45 @@ func TestATopicHasATickOfItsOwn(t *testing.T) {
 	})
 }
 
+func TestTopicsAreReadAtTicks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ now, rest, want time.Duration }{
+		{0, Every, Every},
+		{20 * time.Millisecond, Every - 20*time.Millisecond, 980 * time.Millisecond},
+		{300 * time.Millisecond, Every, 700 * time.Millisecond},  // the first reading is when somebody comes
+		{700 * time.Millisecond, Every, 1300 * time.Millisecond}, // never sooner than half a tick
+		{200 * time.Millisecond, 4 * time.Second, 3800 * time.Millisecond},
+		{400 * time.Millisecond, 0, 600 * time.Millisecond},
+	} {
+		require.Equal(t, c.want, toTick(c.now, c.rest), "%v, %v", c.now, c.rest)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h, a, b := New(Config{ID: "i"}), &answer{}, &answer{}
+		first := follow(t, h, a.topic("first"))
+		time.Sleep(300 * time.Millisecond)
+		second := follow(t, h, b.topic("second"))
+		synctest.Wait()
+		require.Equal(t, int64(1), b.reads.Load(), "at once")
+		time.Sleep(700*time.Millisecond - 1)
+		synctest.Wait()
+		require.Equal(t, []int64{1, 1}, []int64{a.reads.Load(), b.reads.Load()})
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.Equal(t, []int64{2, 2}, []int64{a.reads.Load(), b.reads.Load()}, "at the same tick")
+		first.r.Leave()
+		second.r.Leave()
+	})
+}
+
 // What takes long to read is read less often, and what does not end is ended.
 func TestASlowTopicRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, a, b := New(Config{ID: "i"}), &answer{took: 200 * time.Millisecond}, &answer{took: time.Hour}
 		f := follow(t, h, a.topic("slow"), b.topic("hangs"))
-		time.Sleep(12 * time.Second)
+		time.Sleep(11 * time.Second)
 		synctest.Wait()
-		require.Equal(t, int64(3), a.reads.Load(), "every 4.2 s")
+		require.Equal(t, int64(3), a.reads.Load(), "every fourth tick")
 		f.take()
 		require.Equal(t, messages.CodeUnavailable, f.wrong["hangs"].Code)
 		f.r.Leave()

@@ -146,8 +146,18 @@ func (t *topic) run(ctx context.Context) {
 		} else {
 			t.serveAll()
 		}
-		next.Reset(rest)
+		next.Reset(toTick(time.Since(t.hub.began), rest))
 	}
+}
+
+// toTick is how long to rest to come to a tick of the hub, by the time that it is there and for about how long to rest. Topics that are read
+// at the same moment wake a node that is idle, and each of their readers, once for all of them.
+func toTick(now, rest time.Duration) time.Duration {
+	left := (now + rest).Round(Every) - now
+	if left <= 0 {
+		left += Every
+	}
+	return left
 }
 
 // due reports whether the topic is to be read now. A topic that is due has heard of all changes so far.
