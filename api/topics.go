@@ -53,7 +53,7 @@ func topicKinds() []topicKind {
 			lists: live.Lists{"executions": {"id"}}, make: topicList},
 		{name: "rows", help: "executions by their ids, joined with +", lists: live.Lists{"executions": {"id"}}, make: topicOfRows},
 		{name: "journal", help: "the newest entries of the journal", path: "/api/v1/journal", without: []string{"cursor"},
-			lists: live.Lists{"entries": {"incarnation", "number"}}, make: topicJournal},
+			entries: journalEntries, make: topicJournal},
 		{name: "pools", help: "the pools", path: "/api/v1/pools", lists: live.Lists{"pools": {"name"}}, make: topicPools},
 		{name: "nodes", help: "the nodes", path: "/api/v1/nodes", storeless: true, lists: live.Lists{"nodes": {"incarnation"}}, make: topicNodes},
 		{name: "workers", help: "the workers without health_report; of one whose node answers without seen_at, which is the time of the event; every two seconds", path: "/api/v1/workers", without: []string{"cursor"}, storeless: true, tick: workersTick,
@@ -319,17 +319,6 @@ type ExecutionRows struct {
 func isNotFound(err error) bool {
 	var p *messages.Problem
 	return errors.As(err, &p) && p.Code == messages.CodeNotFound
-}
-
-func topicJournal(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
-	j, err := journalQuery(q)
-	if err != nil {
-		return nil, nil, err
-	}
-	if j.Limit > topicRows {
-		return nil, nil, invalid("limit may be %d in a topic, and is %d", topicRows, j.Limit)
-	}
-	return func(ctx context.Context) (any, error) { return s.entries(ctx, j) }, nil, nil
 }
 
 func topicPools(s *server, q query) (func(context.Context) (any, error), func(*hub.Change, func(string) bool) bool, error) {
