@@ -16,13 +16,17 @@ import (
 
 // followEvents streams the execution's live events as server-sent events. Each has as its id a place in the log that the hub keeps of what the
 // execution says. A reader that comes back with its last id goes on behind it; the answer is 204 where nothing follows, at which a browser
-// comes back no more.
+// comes back no more. The last id of all is the execution's own, which any node knows: behind a load balancer one that has all would otherwise
+// be given it again by each.
 func (s *server) followEvents(c *call, id messages.ExecutionID) error {
 	topic, err := topicOutput(s, id.String())
 	if err != nil {
 		return err
 	}
 	last := c.r.Header.Get("Last-Event-ID")
+	if last == overID(id) {
+		return done(c)
+	}
 	topic.From, _ = live.ParsePlace(last) // one that is none is not known
 	reader, err := s.join(c, []hub.Topic{topic}, "")
 	if err != nil {
@@ -37,9 +41,17 @@ func (s *server) followEvents(c *call, id messages.ExecutionID) error {
 	if err := st.open(); err != nil {
 		return err
 	}
-	_ = st.whileAlive(c.r.Context(), func(ctx context.Context) error { return st.said(ctx, reader, last != "") }) // its error is that the reader has left
+	_ = st.whileAlive(c.r.Context(), func(ctx context.Context) error {
+		if err := st.said(ctx, reader, last != ""); err != nil || !reader.Over() {
+			return err
+		}
+		return st.write([]byte("id: " + overID(id) + "\n\n")) // no event, for it has no data
+	}) // its error is that the reader has left
 	return nil
 }
+
+// overID is the id behind all that an execution said.
+func overID(id messages.ExecutionID) string { return id.String() + ".over" }
 
 // said writes what a reader follows until all is said, it cannot be followed any more, or ctx ends. had says that the reader of the stream
 // has events of an earlier one.

@@ -2,7 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,8 +69,11 @@ func TestFollowedEventsEnd(t *testing.T) {
 	t.Cleanup(h.Close)
 	base, _ := listeningAs(t, Config{Backend: b, Hub: h})
 	id := submitted(t, New(Config{Backend: b}), `{"action_ref":"a"}`).ID.String()
+	var body strings.Builder
 	follow := func(last string) (status int, ids []string) {
 		response := get(t, base+executionsPath+"/"+id+"/output?follow=1", "Accept", "text/event-stream", "Last-Event-ID", last)
+		body.Reset()
+		response.Body = io.NopCloser(io.TeeReader(response.Body, &body))
 		events(t, response, func(e sent) bool {
 			ids = append(ids, e.id)
 			return false
@@ -83,6 +88,14 @@ func TestFollowedEventsEnd(t *testing.T) {
 		status, ids := follow(c.last)
 		require.Equal(t, c.status, status, c.last)
 		require.Equal(t, c.ids, ids, c.last)
+		require.Equal(t, status == 200, strings.HasSuffix(body.String(), "\n\nid: "+id+".over\n\n"), body.String())
+	}
+	other := hub.New(hub.Config{ID: "j"})
+	t.Cleanup(other.Close)
+	base, _ = listeningAs(t, Config{Backend: b, Hub: other})
+	for last, status := range map[string]int{"i-1.2": 200, id + ".over": 204} {
+		answered, _ := follow(last)
+		require.Equal(t, status, answered, "another node, %s", last)
 	}
 }
 
