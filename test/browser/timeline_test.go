@@ -293,6 +293,20 @@ func TestATimelineIsLookedAtClosely(t *testing.T) {
 	p.shows(".steps", "its worker ran:")
 	require.NotContains(t, p.text(".steps"), "ran: completed", "the run is not in the part that is shown")
 
+	p.visit("/console/executions/" + second.ID + seen)
+	p.shows(".lanes text.lane", "wait")
+	p.do(chromedp.EmulateViewport(360, 800)) // as when the window is zoomed, or a phone is turned
+	table := func() string { return p.value(`document.querySelector(".steps")?.open`) }
+	p.until("the table stands in the place of the lanes", func() bool { return table() == "true" && p.count(".lanes svg") == 0 })
+	require.Empty(t, p.query("table"))
+	p.shows(".readout", " after its request")
+	p.fits("a part of a timeline at 360 px")
+	p.click("All")
+	p.until("all of it, on a phone", func() bool { return p.query("from") == "" && p.query("to") == "" })
+	p.shows(".steps", "ran: completed")
+	p.do(chromedp.EmulateViewport(1280, 800))
+	p.until("the lanes are back", func() bool { return table() == "false" && p.count(".lanes svg") == 1 })
+
 	p.visit("/console/executions/" + second.ID + "?from=noon")
 	p.shows(".chip.wrong", "want a time, as 2030-01-31T08:00:00Z")
 	p.do(chromedp.Click(`[aria-label="Remove from:noon"]`))
