@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	cdp "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -93,6 +96,7 @@ func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
 	overview.shows(".verdict", "This node is not ready: it waits for store")
 	overview.shows(".trouble", "the store is away since ")
 	overview.shows(".tile", "python")
+	overview.shows(".card .trouble", "The store is away") // what failed last, and what happened
 	overview.looks("store-away-overview")
 	end(t, first)
 	fleet.front()
@@ -113,6 +117,60 @@ func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
 		p.kept()
 	}
 	require.Equal(t, "1", metric(t, n, "troupe_streams"))
+}
+
+// A card whose own question is not answered says why it is empty, so that this is not read as "nothing". It asks again when somebody wants it.
+func TestACardSaysWhyItIsEmpty(t *testing.T) {
+	n := shared(t)
+	submit(t, n, "core.echo", map[string]any{}, map[string]any{"session": "u-44", "wait_seconds": 10})
+	p := open(t, n, "/console/nowhere", "404")
+	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := cdp.AddScriptToEvaluateOnNewDocument(`{
+			delete globalThis.SharedWorker
+			const fetched = window.fetch
+			const wrong = (status, code, message) => new Response(JSON.stringify({error: {code, message}}), {status, headers: {"Content-Type": "application/json"}})
+			let fails = true
+			window.answers = () => { fails = false }
+			window.fetch = async (url, ...more) => {
+				if (/\/stream\?/.test(url)) return wrong(429, "too_many", "there are too many streams")
+				if (fails && /v1\/(executions|journal|errors|series|sessions|workers)\?|\/runs$/.test(url)) return wrong(503, "store_unavailable", "the store is away for a test")
+				return fetched(url, ...more)
+			}
+		}`).Do(ctx)
+		return err
+	}))
+	for path, cards := range map[string][]string{
+		"":                 {"Failed last", "What happened"},
+		"sessions/go/u-44": {"Its queue", "Its executions", "Its epochs"},
+		"pools/go":         {"Its workers", "What happened to it"},
+		"nodes/n1":         {"Its workers", "What happened to it"},
+		"workers/n1/go/0":  {"Sessions bound to it", "Its last runs"},
+		"changes/" + time.Now().UTC().Format("2006-01-02T15:04:05.000Z"): {"What fails after it", "Run p95", "What happened around it"},
+	} {
+		p.visit("/console/" + path)
+		for _, card := range cards {
+			p.until(path+": "+card+" says why", func() bool { return strings.Contains(p.card(card), "the store is away for a test") })
+			require.NotContains(t, strings.ToLower(p.card(card)), "none", card)
+			require.NotContains(t, strings.ToLower(p.card(card)), "nothing", card)
+		}
+		p.fits(path + " without some answers")
+		p.accessible(path + " without some answers")
+		p.do(chromedp.Evaluate("answers()", nil))
+		for _, card := range cards {
+			p.do(chromedp.Evaluate(fmt.Sprintf(`%s?.querySelector(".trouble button")?.click()`, cardOf(card)), nil))
+			p.until(path+": "+card+" has its answer", func() bool { text := p.card(card); return text != "" && !strings.Contains(text, "the store is away") })
+		}
+	}
+}
+
+// cardOf is the card of a page whose title begins so, as an expression, and card what it shows.
+func cardOf(title string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(".card")].find((c) => c.querySelector("h2")?.textContent.startsWith(%q))`, title)
+}
+
+func (p *page) card(title string) string {
+	p.t.Helper()
+	return p.value(cardOf(title) + `?.innerText ?? ""`)
 }
 
 // The broker is killed under an open page, which says so and goes on.
