@@ -34,7 +34,7 @@ func (p *page) accessible(what string) {
 // Everything can be done by keyboard.
 func TestTheConsoleIsUsedByKeyboard(t *testing.T) {
 	n := shared(t)
-	submit(t, n, "core.noop", map[string]any{}, map[string]any{"labels": map[string]any{"test": "keys"}, "wait_seconds": 10})
+	e := submit(t, n, "core.noop", map[string]any{}, map[string]any{"labels": map[string]any{"test": "keys"}, "wait_seconds": 10})
 	p := open(t, n, "/console/")
 	p.shows("h1", "Overview")
 	p.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)))
@@ -51,6 +51,14 @@ func TestTheConsoleIsUsedByKeyboard(t *testing.T) {
 	require.Equal(t, "filter", p.value("document.activeElement.id"))
 	p.do(chromedp.KeyEvent("label:test=keys" + kb.Enter))
 	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+	p.do(chromedp.KeyEvent(e.ID[:13] + kb.Enter))
+	p.until("the digits of an id are one", func() bool { return p.query("id_prefix") == e.ID[:13] && p.count("tbody tr") == 1 })
+	p.do(chromedp.Evaluate("document.activeElement.blur()", nil), chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.KeyEvent("test=keys"))
+	p.shows(".palette [aria-selected=true]", "with the label test=keys")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("the label alone", func() bool {
+		return p.query("label") == "test=keys" && p.query("id_prefix") == "" && p.count("tbody tr") == 1
+	})
 	p.do(chromedp.Evaluate("document.activeElement.blur()", nil), chromedp.KeyEvent("j"), chromedp.KeyEvent("x"))
 	p.shows(".bulk", "1 chosen")
 	p.do(chromedp.KeyEvent(kb.Enter))

@@ -28,6 +28,7 @@ describe('chipsOf', () => {
 
 describe('typedChip', () => {
   const searched = [...keys, { name: 'q' }]
+  const ids = [...searched, { name: 'id_prefix' }]
   for (const [text, of, want] of [
     ['pool: go', searched, { key: 'pool', value: 'go' }],
     ['connection refused', searched, { key: 'q', value: 'connection refused' }],
@@ -38,6 +39,18 @@ describe('typedChip', () => {
     ['connection refused', keys, undefined],
     ['pool: ', searched, undefined],
     [' ', searched, undefined],
+    ['01a1fd4f', ids, { key: 'id_prefix', value: '01a1fd4f' }],
+    [' 01A1FD4F1ca97ccb ', ids, { key: 'id_prefix', value: '01A1FD4F1ca97ccb' }],
+    ['01a1fd4f-', ids, { key: 'id_prefix', value: '01a1fd4f-' }],
+    ['01a1fd4f-1ca9-7c', ids, { key: 'id_prefix', value: '01a1fd4f-1ca9-7c' }],
+    ['01a1fd4f-1ca9-7ccb-bbec-bd136abe9590', ids, { key: 'id_prefix', value: '01a1fd4f-1ca9-7ccb-bbec-bd136abe9590' }],
+    ['01a1fd4f1ca97ccbbbecbd136abe9590', ids, { key: 'id_prefix', value: '01a1fd4f1ca97ccbbbecbd136abe9590' }],
+    ['q:01a1fd4f', ids, { key: 'q', value: '01a1fd4f' }],
+    ['01a1fd4', ids, { key: 'q', value: '01a1fd4' }],
+    ['01a1-fd4f1ca9', ids, { key: 'q', value: '01a1-fd4f1ca9' }],
+    ['01a1fd4f-1ca97ccb', ids, { key: 'q', value: '01a1fd4f-1ca97ccb' }],
+    ['01a1fd4f-1ca9-7ccb-bbec-bd136abe95901', ids, { key: 'q', value: '01a1fd4f-1ca9-7ccb-bbec-bd136abe95901' }],
+    ['01a1fd4f', searched, { key: 'q', value: '01a1fd4f' }],
   ] as const) it(`${text} of ${of.length} keys`, () => expect(typedChip(text, of)).toEqual(want))
 })
 

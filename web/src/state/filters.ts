@@ -67,10 +67,14 @@ export function chipOf(text: string): Chip | undefined {
   return key && value ? { key, value } : undefined
 }
 
-/** The chip that somebody has typed. Where a list can be searched for a text, what names none of its keys is that text. A key alone is no chip yet. */
+/** How an id begins, with its dashes or without: so many digits are hardly a text that is looked for. */
+const idStart = /^[0-9a-f]{8}(?:[0-9a-f]{0,24}|(?:-[0-9a-f]{4}){0,2}-[0-9a-f]{0,4}|(?:-[0-9a-f]{4}){3}-[0-9a-f]{0,12})$/i
+
+/** The chip that somebody has typed. Where a list can be searched for a text, what names none of its keys is that text, or the beginning of an id. A key alone is no chip yet. */
 export function typedChip(text: string, keys: readonly Key[]): Chip | undefined {
   const chip = chipOf(text)
   if (!chip && keyIn(text, keys)) return undefined
+  if (keys.some((k) => k.name === 'id_prefix') && idStart.test(text.trim())) return { key: 'id_prefix', value: text.trim() }
   const searched = keys.some((k) => k.name === 'q') && text.trim() !== ''
   return searched && !keys.some((k) => k.name === chip?.key) ? { key: 'q', value: text.trim() } : chip
 }

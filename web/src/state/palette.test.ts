@@ -18,6 +18,11 @@ describe('the palette', () => {
     expect(hrefs('a/go/4')[0]).toBe('worker workers/a/go/4')
     expect(hrefs('go/u-1/x')[0]).toBe('session sessions/go/u-1%2Fx')
   })
+  it('takes a label', () => {
+    expect(hrefs('team=red')[0]).toBe('executions executions?label=team%3Dred')
+    expect(hrefs('team=the red one')).toEqual(['executions executions?label=team%3Dthe+red+one'])
+    for (const text of ['team=', '=red', 'the team=red']) expect(hrefs(text).some((h) => h.includes('label='))).toBe(false)
+  })
   it('offers lists of what it does not know', () => {
     expect(hrefs('u-42')).toEqual(['executions executions?session=u-42', 'executions executions?key=u-42', 'errors errors?error=u-42'])
   })

@@ -42,10 +42,11 @@ export function matches(text: string, all: readonly Entry[]): Entry[] {
   }
   const named = all.map((e, i) => ({ e, i, r: rank(e) })).filter(({ r }) => r < 2).sort((a, b) => a.r - b.r || a.i - b.i).map(({ e }) => e)
   const ids = ofId(wanted)
+  const labelled = /^[^=\s]+=./.test(wanted) ? [{ text: `with the label ${wanted}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ label: wanted })) }] : []
   const made = /\s/.test(wanted) ? [] : [
     { text: `with the session ${wanted}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ session: wanted })) },
     { text: `with the idempotency key ${wanted}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ key: wanted })) },
     { text: `with the error ${wanted}`, kind: 'errors', href: withQuery('errors', new URLSearchParams({ error: wanted })) },
   ]
-  return [...ids, ...named.slice(0, most - ids.length), ...made].slice(0, most + made.length)
+  return [...ids, ...named.slice(0, most - ids.length), ...labelled, ...made]
 }
