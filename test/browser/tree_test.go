@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,6 +25,15 @@ func TestTheTreeShowsTroubleAndWhatRuns(t *testing.T) {
 	p.shows(".cells", "1 busy")
 	p.until("what runs", func() bool { return p.count(`.cells a[href="executions/`+long.ID+`"]`) == 1 })
 	p.looks("tree")
+	p.do(chromedp.Focus(`.cells [role=listbox]`), chromedp.KeyEvent(kb.End), chromedp.KeyEvent(kb.ArrowUp), chromedp.KeyEvent(kb.ArrowLeft))
+	p.shows(".cells [role=status]", "ready")
+	at := p.text(".cells [role=option]")
+	require.Regexp(t, `^n1/go/\d+$`, at)
+	p.shows(".cells .told", at+": ready")
+	p.accessible("a grid with a cursor")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("the panel of the cell", func() bool { return strings.Contains(p.query("actor"), strings.TrimPrefix(at, "n1")+".") })
+	p.shows(".panel", at)
 	p.do(chromedp.Click(`.cells li button`))
 	p.shows(".panel", "ready → busy")
 	p.shows(".panel", "Runs "+long.ID)

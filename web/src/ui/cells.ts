@@ -14,6 +14,9 @@ export const toneOf = (state: string): string => tones[state] ?? 'off'
 
 export const columns = (width: number): number => Math.max(1, Math.floor((width + gap) / (size + gap)))
 
+/** Where a cell begins. */
+export const placeOf = (i: number, across: number) => ({ x: (i % across) * (size + gap), y: Math.floor(i / across) * (size + gap) })
+
 export interface Grid { columns: number; width: number; height: number; shapes: { tone: string; path: string }[] }
 
 /** The shapes of a grid: one for all cells of a tone. A cell in trouble has a cut corner, so that it is seen without colours. */
@@ -21,7 +24,7 @@ export function grid(cells: readonly Cell[], width: number): Grid {
   const across = columns(width)
   const paths = new Map<string, string>()
   cells.forEach((c, i) => {
-    const x = (i % across) * (size + gap), y = Math.floor(i / across) * (size + gap), tone = toneOf(c.state)
+    const { x, y } = placeOf(i, across), tone = toneOf(c.state)
     const shape = c.trouble ? `M${x} ${y}h${size - 6}l6 6v${size - 6}h-${size}z` : `M${x} ${y}h${size}v${size}h-${size}z`
     paths.set(tone, (paths.get(tone) ?? '') + shape)
   })
@@ -35,6 +38,24 @@ export function cellAt(across: number, count: number, x: number, y: number): num
   const i = row * across + column
   return i < count ? i : undefined
 }
+
+/** The cell to which a key leads from another one; undefined: the key is for something else. Below the last row but one, a short row ends at its last cell. */
+export function moved(key: string, at: number, across: number, count: number): number | undefined {
+  if (count === 0) return undefined
+  const last = count - 1, below = Math.floor(last / across) > Math.floor(at / across)
+  switch (key) {
+    case 'ArrowLeft': return Math.max(at - 1, 0)
+    case 'ArrowRight': return Math.min(at + 1, last)
+    case 'ArrowUp': return at < across ? at : at - across
+    case 'ArrowDown': return below ? Math.min(at + across, last) : at
+    case 'Home': return 0
+    case 'End': return last
+    default: return undefined
+  }
+}
+
+/** What is said of a cell beside its name. */
+export const saidOf = (c: Cell): string => c.state + (c.why && `, ${c.why}`)
 
 /** What is listed beside a grid: those in trouble, then the busy ones. */
 export function listed(cells: readonly Cell[], most: number): Cell[] {
