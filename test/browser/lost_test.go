@@ -1,10 +1,12 @@
 package browser
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,6 +29,32 @@ func TestTheLostOverviewIsGrey(t *testing.T) {
 	})
 	p.until("one banner", func() bool { return p.count(".trouble") == 1 })
 	p.looks("overview-lost")
+}
+
+// Once the node is gone, no page offers a command, whether it follows the stream or asks by itself. Each says why, also by its keys.
+func TestALostNodeTakesNoCommands(t *testing.T) {
+	apart(t)
+	n := start(t)
+	pages := map[string]*page{}
+	for path, command := range map[string]string{"workers/n1/go/0": "Kill", "dead-letters?resolution=discarded": "Requeue…", "actions/core.echo": "Submit"} {
+		pages[command] = open(t, n, "/console/"+path)
+		pages[command].until(command+" can be pressed", func() bool { return pages[command].value(denied(command)) == "false" })
+		pages[command].cutOff()
+	}
+	n.kill()
+	for command, p := range pages {
+		p.front()
+		p.until(command+" cannot be pressed", func() bool { return p.value(denied(command)) == "true" })
+		p.do(chromedp.Focus(button(command), chromedp.BySearch), chromedp.KeyEvent(kb.Enter))
+		p.shows(".notices", "The node does not answer: what you see is from before")
+		require.Zero(t, p.count("dialog[open]"))
+		p.accessible(command + " without its node")
+	}
+}
+
+// denied is whether a page says that its command cannot be done, as an expression; undefined: it has no such command.
+func denied(command string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("main button")].filter((b) => b.innerText.trim() === %q).map((b) => b.getAttribute("aria-disabled") ?? "false")[0]`, command)
 }
 
 // Pages that were not open yet open while the node is away, say since when it is, and go on when it is back, without a reload.

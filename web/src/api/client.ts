@@ -24,6 +24,19 @@ export function onDenied(tell: () => void): () => void {
 /** Says that the node asks for a token. */
 export function deny(): void { for (const tell of denied) tell() }
 
+const answering = new Set<(answers: boolean) => void>()
+
+/** Tells whenever the node has answered something, and whenever it does not answer a question. */
+export function onAnswer(tell: (answers: boolean) => void): () => void {
+  answering.add(tell)
+  return () => answering.delete(tell)
+}
+
+function heard(at: number): void {
+  answered = Math.max(answered, at)
+  for (const tell of answering) tell(true)
+}
+
 /** The store's time now, as this browser can tell it. */
 export function now(): number { return Date.now() + ahead }
 
@@ -31,7 +44,7 @@ export function now(): number { return Date.now() + ahead }
 export function answeredAt(): number { return answered }
 
 /** Says that the node answered otherwise than by a call, at a time of the store's clock. */
-export function heardAt(at: number): void { answered = Math.max(answered, Math.min(at - ahead, Date.now())) }
+export function heardAt(at: number): void { heard(Math.min(at - ahead, Date.now())) }
 
 const patience = 20_000
 
@@ -50,10 +63,11 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
     })
   } catch (error) {
     if (ask.signal?.aborted) throw error
+    if (!ask.method) for (const tell of answering) tell(false) // a page asks again by itself, and sends no command again
     throw new Problem(0, 'unreachable', 'the node does not answer')
   }
   readClock(answer.headers.get('Troupe-Time'))
-  answered = Date.now()
+  heard(Date.now())
   if (answer.ok) return answer
   const problem = await problemOf(answer)
   if (problem.status === 401 && !ask.quiet) deny()

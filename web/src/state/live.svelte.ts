@@ -1,5 +1,5 @@
 // What the page follows. One stream serves all tabs of the browser, in a shared worker; where there is none, each visible tab has one.
-import { deny, heardAt, root } from '../api/client'
+import { deny, heardAt, onAnswer, root } from '../api/client'
 import { Follower, type Heard, type Said, type Standing, type Told } from '../live/follower'
 import { isFlow } from '../live/topics'
 import { opener } from '../live/world'
@@ -14,6 +14,9 @@ const speakEvery = 10_000
 
 let standing = $state.raw<Standing>({ state: 'idle', since: 0, again: 0, refused: false, build: '', message: '' })
 let first = $state('')
+/** The last question of this page was not answered. */
+let unanswered = $state(false)
+onAnswer((answers) => { unanswered = !answers })
 const handlers = new Map<string, Set<Handler>>()
 const latest = new Map<string, Extract<Told, { kind: 'topic' }>>()
 let speak: ((said: Said) => void) | undefined
@@ -120,6 +123,8 @@ $effect.root(() => {
 export const live = {
   get standing(): Standing { return standing },
   get refused(): boolean { return standing.refused },
+  /** The node does not answer: neither the stream, nor the page's last question. */
+  get away(): boolean { return unanswered || (standing.state === 'lost' && !standing.refused) },
   /** Another program than at first answers: the page may be an old one. */
   get other(): boolean { return first !== '' && standing.build !== first },
   /** Opens the stream anew: the browser has another login, or none any more. */
