@@ -105,6 +105,30 @@ func TestOtherLongListsDrawAWindow(t *testing.T) {
 	p.shows(".foot", "150 rows: all there are")
 	p.drawsAWindow()
 
+	require.NoError(t, servers.Execute(store, `INSERT INTO journal (incarnation, number, at, kind, subject, what) SELECT incarnation, 2000000 + i, now() - i * interval '1 s', 'mark', 'window-' || i, 'mark'
+		FROM generate_series(1, 150) AS i, (SELECT incarnation FROM node LIMIT 1) AS n`))
+	p.visit("/console/changes")
+	p.shows(".foot", "100 rows")
+	p.loadsMore()
+	p.shows(".foot", "rows: all there are")
+	below := []string{"document.body.scrollHeight / 2", "document.body.scrollHeight - 1200"} // the ledger stands above the list
+	p.drawsAWindow(below...)
+	p.do(chromedp.EmulateViewport(360, 800))
+	p.drawsAWindow(below...)
+	p.do(chromedp.EmulateViewport(1280, 800), chromedp.Evaluate("scrollTo(0, 0)", nil))
+	p.click("Columns")
+	p.chooses("Kind")
+	p.until("no kinds", func() bool { return !strings.Contains(p.text("thead"), "Kind") })
+	p.click("As without a choice")
+
+	require.NoError(t, servers.Execute(store, `INSERT INTO node SELECT (jsonb_populate_record(n, jsonb_build_object('incarnation', '00000000-0000-7000-8000-' || lpad(to_hex(i), 12, '0'), 'name', 'of-before', 'state', 'dead'))).*
+		FROM node AS n, generate_series(1, 150) AS i`))
+	p.visit("/console/nodes")
+	p.until("all its incarnations", func() bool {
+		return p.value("document.querySelector('table.list')?.getAttribute('aria-rowcount')") == "151"
+	})
+	p.drawsAWindow()
+
 	p.visit("/console/workers?pool=many.own")
 	p.shows(".foot", "200 rows: all there are")
 	p.drawsAWindow()
@@ -123,10 +147,13 @@ func (p *page) loadsMore() {
 	p.click("Load more")
 }
 
-// drawsAWindow scrolls through a list: rows are on the screen wherever it is, and few are drawn.
-func (p *page) drawsAWindow() {
+// drawsAWindow scrolls through a list: rows are on the screen wherever it is, and few are drawn. Places are where else than usual.
+func (p *page) drawsAWindow(places ...string) {
 	p.t.Helper()
-	for _, place := range []string{"0", "2500", "document.body.scrollHeight / 2", "document.body.scrollHeight - 1200"} {
+	if len(places) == 0 {
+		places = []string{"0", "2500", "document.body.scrollHeight / 2", "document.body.scrollHeight - 1200"}
+	}
+	for _, place := range places {
 		p.do(chromedp.Evaluate("scrollTo(0, "+place+")", nil))
 		p.until("drawn rows on the screen at "+place, func() bool {
 			return p.value(`document.elementFromPoint(innerWidth / 2, 500)?.closest('tr:not(.gap)') !== null`) == "true"

@@ -1,6 +1,15 @@
 // What changed around a time, and the lists behind the figures of its ledger.
 import type { ErrorGroup, JournalEntry, Ledger, Series } from '../api/types'
+import type { Column } from '../state/columns'
 import { withQuery } from '../state/route'
+
+export const columns: readonly Column[] = [
+  { name: 'at', label: 'At', fixed: true },
+  { name: 'kind', label: 'Kind' },
+  { name: 'of', label: 'Of' },
+  { name: 'what', label: 'What', fixed: true },
+  { name: 'ledger', label: 'Ledger', fixed: true },
+]
 
 /** How long before and after a change its ledger looks, in milliseconds. */
 export const around = 5 * 60_000

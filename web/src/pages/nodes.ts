@@ -1,6 +1,18 @@
 // What is known of a node only from before.
 import type { Node, Sight, Sights } from '../api/types'
+import type { Column } from '../state/columns'
 import type { Span } from '../state/range'
+
+export const columns: readonly Column[] = [
+  { name: 'node', label: 'Node', fixed: true },
+  { name: 'state', label: 'State' },
+  { name: 'version', label: 'Version' },
+  { name: 'address', label: 'Address' },
+  { name: 'reach', label: 'Reach' },
+  { name: 'started', label: 'Started', n: true },
+  { name: 'heartbeat', label: 'Heartbeat', n: true },
+  { name: 'commands', label: 'Commands', fixed: true, bare: true },
+]
 
 const heard = ['self', 'reached', 'store_only', 'not_heard', 'store_lost_here']
 

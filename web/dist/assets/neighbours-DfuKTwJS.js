@@ -1,1 +1,0 @@
-var e=[],t={keep(t){e=t},of(t,n){let r=e.indexOf(t);return r<0?void 0:e[r+n]}};export{t};
