@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,5 +82,20 @@ func TestWhatAPageCopiesRuns(t *testing.T) {
 		if c.lacks != "" {
 			require.NotContains(t, out, c.lacks, "%s: %s", c.path, line)
 		}
+	}
+}
+
+// A name that stands in the address of a page is no part of a command for the shell, whoever made the link.
+func TestACopiedCommandHasNoOther(t *testing.T) {
+	p := open(t, shared(t), "/console/")
+	const name = "a;b $(c)"
+	for path, want := range map[string]string{
+		"pools/": "troupe pool '" + name + "'", "actions/": "troupe actions '" + name + "'", "nodes/": "troupe nodes '" + name + "'",
+		"executions/": "troupe get '" + name + "'", "operations/": "troupe operation '" + name + "'", "dead-letters/": "troupe dead-letters show '" + name + "'",
+		"workers/n1/python/": "troupe workers 'n1/python/" + name + "'", "sessions/go/": "troupe sessions get 'go/" + name + "'",
+	} {
+		p.visit("/console/" + path + url.PathEscape(name))
+		p.until("it is shown", func() bool { return p.count(".head h1") == 1 && p.count("main > .loading") == 0 })
+		require.Equal(t, want, p.copied("troupe command"))
 	}
 }
