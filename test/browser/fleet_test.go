@@ -95,6 +95,7 @@ func TestAnActionShowsItsErrors(t *testing.T) {
 	p.shows("h1", "Executions")
 	p.shows("tbody", "core.fail")
 	require.Equal(t, "no_ink", p.value("new URLSearchParams(location.search).get('error')"))
+	p.shows(".chip", "ended_from:20")
 }
 
 // A dead letter has a page. One that is gone is told as such.

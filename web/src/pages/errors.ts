@@ -1,7 +1,7 @@
 // Groups of what failed: the filters, and where each leads.
-import type { ErrorGroup, Share } from '../api/types'
+import type { ErrorGroup, ErrorGroups, Share } from '../api/types'
 import type { Chip, Key } from '../state/filters'
-import { endKeys, isMoment } from '../state/range'
+import { endKeys } from '../state/range'
 import { withQuery } from '../state/route'
 import { keys as listed } from './executions'
 
@@ -17,14 +17,17 @@ export const keys: readonly Key[] = [
   { name: 'by', values: ways, quiet: true },
 ]
 
-/** The list of a group's executions, with the filters that the page has. A time of the page is one of the ends; an age is left out, as the list goes on. */
-export function listOf(g: ErrorGroup, chips: readonly Chip[]): string {
+/** The list of a group's executions, with the filters that the page has. The time of the answer is one of the ends. One that ended as it was asked has no end in the list, which goes on. */
+export function listOf(g: ErrorGroup, chips: readonly Chip[], answer: Pick<ErrorGroups, 'from' | 'to'>): string {
   const query = new URLSearchParams()
+  let fixed = false
   for (const { key, value, wrong } of chips) {
     if (wrong || key === 'by') continue
-    if (key !== 'from' && key !== 'to') query.append(key, value)
-    else if (isMoment(value)) query.append(`ended_${key}`, value)
+    if (key === 'to') fixed = true
+    else if (key !== 'from') query.append(key, value)
   }
+  query.set('ended_from', answer.from)
+  if (fixed) query.set('ended_to', answer.to)
   if (!query.has('status')) query.set('status', unsuccessful.join(','))
   for (const [key, value] of [['action', g.action_ref], ['error', g.code], ['worker', g.worker]] as const) if (value) query.set(key, value)
   return withQuery('executions', query)
