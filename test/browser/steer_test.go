@@ -81,6 +81,19 @@ func TestACommandSaysWhatBecomesOfWork(t *testing.T) {
 		p.shows("dialog[open]", fate)
 		if action == "demo.memory" {
 			p.answers("Leave it")
+			p.do(chromedp.KeyEvent("."))
+			p.shows(".paused", "Paused since ")
+			ask[map[string]any](t, nodes[0], http.MethodPost, "/api/v1/executions/"+run.ID+"/cancel", nil)
+			p.until("the worker is free, which the paused page does not show", func() bool {
+				return ask[struct {
+					Execution string `json:"execution"`
+				}](t, nodes[0], http.MethodGet, "/api/v1/workers/"+on, nil).Execution == ""
+			})
+			require.Positive(t, p.count(`main a[href="executions/`+run.ID+`"]`))
+			p.click("Kill")
+			p.shows("dialog[open]", "It runs nothing now.")
+			p.answers("Leave it")
+			p.click("Resume")
 			continue
 		}
 		p.do(chromedp.Evaluate(`(() => { const b = [...document.querySelectorAll("dialog[open] button")].at(-1); b.click(); b.click() })()`, nil))

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Worker } from '../api/types'
-import { cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, probeSaid, requeueQuestion, submitQuestion } from './steer'
+import { cancelQuestion, cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, submitQuestion } from './steer'
 
 const worker = (id: string, more: Partial<Worker> = {}): Worker => {
   const [node, pool] = id.split('/') as [string, string]
@@ -56,10 +56,23 @@ describe('what is asked before other commands', () => {
   })
   it('says what runs on a worker that is killed, and what becomes of it', () => {
     const id = '01a21b2b-db84-7d72-ac41-ea386c7c0f2a'
-    expect(killQuestion('a/go/0', undefined).text).toContain('It runs nothing now.')
+    expect(killQuestion('a/go/0', nothing).text).toContain('It runs nothing now.')
+    expect(killQuestion('a/go/0', undefined).text).toContain('It could not be found out whether it runs something. If it does, that is run again if')
     expect(killQuestion('a/go/0', { id, action_ref: 'p.a', idempotent: true }).text).toContain('It runs p.a, execution 01a21b2b…7c0f2a. That is idempotent, so it is run again')
     expect(killQuestion('a/go/0', { id, action_ref: 'p.a', idempotent: false }).text).toContain('not marked idempotent, so it ends abandoned')
     expect(killQuestion('a/go/0', { id }).text).toContain('execution 01a21b2b…7c0f2a. That is run again if')
+  })
+  it('takes what runs from what the node of the worker says now', () => {
+    expect([{ execution: 'x' }, {}, { execution: '' }, { execution: 'x', stale: true }, { stale: true }].map(runsOf)).toEqual(['x', nothing, nothing, undefined, undefined])
+  })
+  it('asks before a cancel only of what runs, or may', () => {
+    expect(cancelQuestion({ action_ref: 'p.a', status: 'running', worker: 'a/go/0' })!.text).toBe('p.a runs on a/go/0. Its code is asked to stop, and then made to. The outcome is kept.')
+    expect(cancelQuestion(undefined)!.text).toBe('It could not be found out whether it runs. If it does, its code is asked to stop, and then made to. The outcome is kept.')
+    for (const status of ['requested', 'scheduled', 'cancelling', 'completed'] as const) expect(cancelQuestion({ action_ref: 'p.a', status })).toBeUndefined()
+  })
+  it('asks before a retry only where that is not idempotent', () => {
+    expect(retryQuestion({ action_ref: 'p.a', idempotent: true })).toBeUndefined()
+    expect(retryQuestion({ action_ref: 'p.a' })!.text).toContain('p.a is not marked idempotent')
   })
   it('asks before a requeue or a submission only where that is not idempotent, or not known', () => {
     expect(requeueQuestion({ id: 'x', action_ref: 'p.a', idempotent: true })).toBeUndefined()

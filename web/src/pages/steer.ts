@@ -58,10 +58,15 @@ export function drainQuestion(name: string, last: readonly string[] | undefined)
 /** What runs on a worker: its execution as far as that could be read. */
 export type Running = Pick<Execution, 'id'> & Partial<Pick<Execution, 'action_ref' | 'idempotent'>>
 
-/** What is asked before a kill: what runs there, and what becomes of it. */
-export function killQuestion(worker: string, runs: Running | undefined): Question {
+/** The id of what a worker runs, by what its node answers; nothing: it is free; undefined: that is not known, as the node was not reached. */
+export const runsOf = (w: Pick<Worker, 'execution' | 'stale'>): string | undefined => (w.stale ? undefined : w.execution || nothing)
+export const nothing = 'nothing'
+
+/** What is asked before a kill: what runs there, and what becomes of it. Undefined: that is not known. */
+export function killQuestion(worker: string, runs: Running | typeof nothing | undefined): Question {
   const ask = { title: `Kill ${worker}?`, act: 'Kill it', danger: true, why: true }
-  if (!runs) return { ...ask, text: 'It runs nothing now. A new generation starts in its place.' }
+  if (!runs) return { ...ask, text: 'It could not be found out whether it runs something. If it does, that is run again if its action is idempotent, and else it ends abandoned. A new generation starts in its place.' }
+  if (runs === nothing) return { ...ask, text: 'It runs nothing now. A new generation starts in its place.' }
   const fate = runs.idempotent === undefined ? 'That is run again if its action is idempotent, and else it ends abandoned.'
     : runs.idempotent ? 'That is idempotent, so it is run again, unless it has lost its worker too often.' : 'That is not marked idempotent, so it ends abandoned.'
   return { ...ask, text: `It runs ${runs.action_ref ? `${runs.action_ref}, ` : ''}execution ${short(runs.id)}. ${fate} A new generation starts in the worker's place.` }
@@ -73,6 +78,18 @@ export function requeueQuestion(of: Running | undefined): Question | undefined {
   return { title: 'Submit its execution again?', act: 'Requeue it', why: true,
     text: `${of?.action_ref ? `${of.action_ref} is not marked idempotent. ` : ''}A new execution of the same chain follows. What the first one did may be done a second time.` }
 }
+
+/** What is asked before a cancel, by what the node answers now of the execution; undefined of it: that is not known. Undefined: nothing is asked, as it does not run. */
+export function cancelQuestion(e: Pick<Execution, 'action_ref' | 'status' | 'worker'> | undefined): Question | undefined {
+  const ask = { title: 'Cancel this execution?', act: 'Cancel it', danger: true, why: true }
+  const how = 'its code is asked to stop, and then made to. The outcome is kept.'
+  if (!e) return { ...ask, text: `It could not be found out whether it runs. If it does, ${how}` }
+  return e.status === 'running' ? { ...ask, text: `${e.action_ref} runs on ${e.worker}. I${how.slice(1)}` } : undefined
+}
+
+/** What is asked before one is run again by hand; undefined: nothing. */
+export const retryQuestion = (e: Pick<Execution, 'action_ref' | 'idempotent'>): Question | undefined => (e.idempotent ? undefined
+  : { title: 'Run it again?', text: `${e.action_ref} is not marked idempotent: what it has done is done a second time, by a new execution.`, act: 'Run it again', why: true })
 
 /** What is asked before a submission; undefined: nothing. */
 export const submitQuestion = (action: { ref: string; idempotent: boolean }): Question | undefined => (action.idempotent ? undefined

@@ -1,8 +1,11 @@
-// Commands to nodes, pools and workers: the cordon with its opposite, the probe, the end of a worker, the drain.
+// Commands to nodes, pools, workers, executions and dead letters: the cordon with its opposite, the probe, the end of a worker, the drain, cancel and retry.
 import { get } from '../api/client'
-import type { CordonAnswer, DoneAnswer, Execution, Health, NodeList, PoolList, WorkerList } from '../api/types'
-import { cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, probeSaid, requeueQuestion, workersMax, type Running, type Thing } from '../pages/steer'
+import type { CordonAnswer, DoneAnswer, Execution, Health, NodeList, PoolList, WorkerDetail, WorkerList } from '../api/types'
+import { cancelQuestion, cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, workersMax, type Running, type Thing } from '../pages/steer'
+import { ended } from '../ui/status'
+import { short } from '../ui/text'
 import { act } from './act'
+import { go } from './place.svelte'
 import { to, withQuery } from './route'
 
 const addressOf = (t: Thing): string => `api/v1/${t.kind}s/${t.id.split('/').map(encodeURIComponent).join('/')}`
@@ -35,14 +38,39 @@ export async function probe(worker: string, after: () => void): Promise<void> {
   if (await act(`${addressOf({ kind: 'worker', id: worker, name: worker })}/health`, (h: Health) => probeSaid(h))) after()
 }
 
-/** An execution as far as it can be read; undefined: there is none. */
+/** An execution as far as it can be read; undefined: none is named. */
 async function running(id: string | undefined): Promise<Running | undefined> {
   return id ? get<Execution>(`api/v1/executions/${encodeURIComponent(id)}?without_payloads=1`)
     .then((e) => ({ id, action_ref: e.action_ref, idempotent: Boolean(e.idempotent) }), () => ({ id })) : undefined // what is false is left out of the answer
 }
 
-export async function kill(worker: string, execution: string | undefined, after: () => void): Promise<void> {
-  if (await act(`${addressOf({ kind: 'worker', id: worker, name: worker })}/kill`, (a: DoneAnswer) => doneSaid(a, worker), async () => killQuestion(worker, await running(execution)))) after()
+/** What runs on a worker by what its node says now: what a page shows may be of before, as while it is paused. */
+async function runningOn(address: string): Promise<Running | typeof nothing | undefined> {
+  const runs = await get<WorkerDetail>(address).then(runsOf, () => undefined)
+  return runs === nothing ? nothing : running(runs)
+}
+
+export async function kill(worker: string, after: () => void): Promise<void> {
+  const address = addressOf({ kind: 'worker', id: worker, name: worker })
+  if (await act(`${address}/kill`, (a: DoneAnswer) => doneSaid(a, worker), async () => killQuestion(worker, await runningOn(address)))) after()
+}
+
+/** An execution is read before its cancel is asked about: it may have begun, or ended, since the page read it. */
+export async function cancel(id: string, after: () => void): Promise<void> {
+  const address = `api/v1/executions/${encodeURIComponent(id)}`
+  const said = (e: Execution) => (ended(e.status) ? `It is ${e.status}` : `Cancel requested: it is ${e.status}`)
+  await act(`${address}/cancel`, said, async () => cancelQuestion(await get<Execution>(`${address}?without_payloads=1`).catch(() => undefined)))
+  after()
+}
+
+/** Runs an execution again by hand, and opens the new one. */
+export async function retry(e: Execution, after: () => void): Promise<void> {
+  const said = (answer: Execution) => {
+    go(`executions/${answer.id}`)
+    return `Submitted again as ${short(answer.id)}`
+  }
+  await act(`api/v1/executions/${encodeURIComponent(e.id)}/retry`, said, retryQuestion(e))
+  after()
 }
 
 export async function drain(node: { incarnation: string; name: string }, after: () => void): Promise<void> {
