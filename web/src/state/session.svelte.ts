@@ -77,8 +77,12 @@ export const asked = { get question() { return question } }
 /** Asks before something is done that cannot be taken back. */
 export async function confirm(q: Question): Promise<boolean> { return (await consult(q)) !== undefined }
 
-/** Asks, and takes a reason if somebody gives one. Undefined: it is not to be done. */
+/** Asks, and takes a reason if somebody gives one. Undefined: it is not to be done. A question that comes while another one is open is not asked: it would stand under a finger that answers the first. */
 export function consult(q: Question): Promise<{ reason: string } | undefined> {
+  if (question) {
+    say(`${q.title} Another question was open, so this one was not asked: give the command again.`, { bad: true })
+    return Promise.resolve(undefined)
+  }
   return new Promise((resolve) => {
     question = { ...q, answer: (yes, reason = '') => { question = undefined; resolve(yes ? { reason: reason.trim() } : undefined) } }
   })
