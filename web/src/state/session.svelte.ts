@@ -1,5 +1,5 @@
 // Who the page's user is to the node, and what the page says to him.
-import { command, get, login, onDenied, Problem } from '../api/client'
+import { get, login, onDenied, Problem, send } from '../api/client'
 import type { Me, Scope } from '../api/types'
 import { backOff } from '../live/backoff'
 import { live } from './live.svelte'
@@ -37,7 +37,12 @@ export const session = {
     await ask()
   },
   async leave(): Promise<void> {
-    await command('api/v1/logout').catch(() => undefined) // 204 has no JSON
+    try {
+      await send('api/v1/logout', { method: 'POST', quiet: true })
+    } catch (error) {
+      const { status, message } = error as Problem
+      if (status !== 401) return say(`You are still logged in: ${message}`, { bad: true }) // the browser has its cookie
+    }
     me = undefined
     denied = true
     live.renew()
