@@ -115,6 +115,13 @@ func TestTheTreeOfThePast(t *testing.T) {
 	p.until("another time", func() bool {
 		return !strings.Contains(p.value("decodeURIComponent(location.search)"), before)
 	})
+	p.visit("/console/tree?from=" + ago(time.Hour) + "&to=" + before) // as a link of then is copied
+	p.shows(".head", "The past: ")
+	p.until("the worker that was killed", func() bool { return p.count(".cells .differs") == 1 })
+	require.NotEqual(t, "Now", p.text(".scrubber strong"))
+	p.do(chromedp.Click(`//section[@aria-label="Time line"]//button[.="Now"]`, chromedp.BySearch))
+	p.until("no range", func() bool { return p.value("location.search") == "" })
+	p.shows(".lead", "actors")
 	p.visit("/console/tree?at=" + before)
 	p.do(chromedp.Click(`//section[@aria-label="Time line"]//button[.="Play"]`, chromedp.BySearch))
 	p.until("now", func() bool { return p.value("location.search") == "" })

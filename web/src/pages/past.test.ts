@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf, differing, factsOf, fitting, notedAt, notedOf, partOf, played, poolsOf, stepped, ticksOf, troubledPool, workersOf, type FleetPool } from './past'
+import { cellsOf, differing, factsOf, fitting, notedAt, notedOf, partOf, played, playFrom, poolsOf, showAt, shownAt, stepped, ticksOf, troubledPool, workersOf, type FleetPool } from './past'
 
 const pool = (more: Partial<FleetPool> = {}): FleetPool => ({ incarnation: 'i1', node: 'a', name: 'py', slots: 'rb-du?x', grades: 'hh-dh?u', generations: [1, 2, 0, 3, 4, 5, 6], ...more })
 
@@ -96,5 +96,33 @@ describe('a time line', () => {
   })
   it('is played to its end', () => {
     expect([played(0, 60, 100_000), played(50_000, 60, 100_000)]).toEqual([60_000, undefined])
+  })
+  it('is played from where it stands, and from its beginning where that is its end', () => {
+    const [live, fixed] = [true, false].map((live) => ({ from: 0, to: 100_000, live }))
+    expect([playFrom(undefined, live!), playFrom(50_000, live!), playFrom(100_000, live!)]).toEqual([0, 50_000, 100_000])
+    expect([playFrom(undefined, fixed!), playFrom(50_000, fixed!), playFrom(100_000, fixed!)]).toEqual([0, 50_000, 0])
+  })
+})
+
+describe('the time that the tree shows', () => {
+  const now = Date.parse('2030-01-31T08:00:00Z')
+  const before = 'from=2030-01-31T05:00:00Z&to=2030-01-31T06:00:00Z', ahead = 'to=2030-01-31T09:00:00Z'
+  it('is the address\'s own, or the end of a range that is past', () => {
+    const shown = (text: string) => { const at = shownAt(new URLSearchParams(text), now); return at && new Date(at).toISOString().slice(11, 16) }
+    expect(['', 'from=-1h', ahead, 'at=yesterday', before, `at=2030-01-31T05:30:00Z&${before}`, `at=yesterday&${before}`, 'at=2030-01-31T05:30:00Z'].map(shown))
+      .toEqual([undefined, undefined, undefined, undefined, '06:00', '05:30', '06:00', '05:30'])
+  })
+  it('is changed in the address, without what is usual', () => {
+    const changed = (text: string, at?: string) => {
+      const query = new URLSearchParams(text)
+      showAt(query, at === undefined ? undefined : Date.parse(at), now)
+      return query.toString().replaceAll('%3A', ':')
+    }
+    expect(changed('from=-6h', '2030-01-31T05:30:00Z')).toBe('from=-6h&at=2030-01-31T05:30:00Z')
+    expect(changed(before, '2030-01-31T05:30:00Z')).toBe(`${before}&at=2030-01-31T05:30:00Z`)
+    expect(changed(`${before}&at=2030-01-31T05:30:00Z`, '2030-01-31T06:00:00Z')).toBe(before)
+    expect(changed('from=-6h&at=2030-01-31T05:30:00Z')).toBe('from=-6h')
+    expect(changed(`${ahead}&at=2030-01-31T05:30:00Z`)).toBe(ahead)
+    expect(changed(`${before}&at=2030-01-31T05:30:00Z&actor=i`)).toBe('actor=i')
   })
 })

@@ -1,6 +1,7 @@
 // The fleet at a time of the past: its workers as cells, what differs from now, and how a time line is walked and played.
 import type { Series } from '../api/types'
 import type { Chip } from '../state/filters'
+import { endOf, isMoment, stamp, type Span } from '../state/range'
 import { toneOf, type Cell } from '../ui/cells'
 
 export interface FleetNode { incarnation: string; name: string; version?: string; state: string; cordoned?: boolean; started_at?: string; keyframe_at?: string; mailbox?: number }
@@ -157,6 +158,20 @@ export function notedAt(f: Fleet, at: number): readonly [from: string, to: strin
 /** The most executions that are noted as waiting for one router. */
 export const heldMax = 20_000
 
+/** The time that an address shows: its own, or the end of its range where that is past, as on other pages; undefined: now. */
+export function shownAt(query: URLSearchParams, now: number): number | undefined {
+  const at = query.get('at') ?? ''
+  return isMoment(at) ? Date.parse(at) : endOf(query, now)
+}
+
+/** Has an address show another time; undefined: now, which a range that ends in the past does not have. */
+export function showAt(query: URLSearchParams, at: number | undefined, now: number): void {
+  const end = endOf(query, now)
+  if (at === undefined && end !== undefined) for (const name of ['from', 'to']) query.delete(name)
+  if (at === undefined || (end !== undefined && stamp(at) === stamp(end))) query.delete('at')
+  else query.set('at', stamp(at))
+}
+
 /** The events of a time line, as its ticks: the first text of those that fall on one place, and how many they are. */
 export function ticksOf(events: readonly { at: number; text: string }[], from: number, to: number, places = 200): { at: number; x: number; text: string; n: number }[] {
   const found = new Map<number, { at: number; x: number; text: string; n: number }>()
@@ -177,6 +192,9 @@ export function stepped(times: readonly number[], at: number, forward: boolean):
 }
 
 export const speeds = [1, 5, 15, 60] as const
+
+/** Where a play begins: at the beginning, where a time line shows now or the end of a range that is past. */
+export const playFrom = (at: number | undefined, span: Span): number => (at === undefined || (!span.live && at > span.to - 1000) ? span.from : at)
 
 /** Where a time line stands after a second of play; undefined: it has come to its end. */
 export function played(at: number, speed: number, to: number): number | undefined {
