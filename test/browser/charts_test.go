@@ -140,6 +140,10 @@ func TestTheRangeIsPartOfTheAddress(t *testing.T) {
 	p.shows("#range", "2020-01-31")
 	p.visit("/console/errors?from=yesterday")
 	p.shows(".chip.wrong", "want a time")
+	p.visit("/console/tree?from=yesterday") // what a page asks of the node beside its list has no wrong range either
+	p.shows(".chip.wrong", "want a time")
+	p.until("the events of the last hour", func() bool { return p.count(".scrubber svg rect") > 0 })
+	require.Zero(t, p.count(".trouble"))
 	for _, path := range []string{"", "history", "changes", "actions/core.echo"} {
 		p.visit("/console/" + path + "?from=-24h")
 		p.shows("#range", "Last 24 h")

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf, differing, factsOf, fitting, notedAt, notedOf, partOf, played, playFrom, poolsOf, showAt, shownAt, stepped, ticksOf, troubledPool, workersOf, type FleetPool } from './past'
+import { cellsOf, differing, factsOf, fitting, notedAt, notedOf, partOf, played, playFrom, poolsOf, showAt, shownAt, stepped, ticksOf, ticksPath, troubledPool, workersOf, type FleetPool } from './past'
 
 const pool = (more: Partial<FleetPool> = {}): FleetPool => ({ incarnation: 'i1', node: 'a', name: 'py', slots: 'rb-du?x', grades: 'hh-dh?u', generations: [1, 2, 0, 3, 4, 5, 6], ...more })
 
@@ -102,6 +102,14 @@ describe('a time line', () => {
     expect([playFrom(undefined, live!), playFrom(50_000, live!), playFrom(100_000, live!)]).toEqual([0, 50_000, 100_000])
     expect([playFrom(undefined, fixed!), playFrom(50_000, fixed!), playFrom(100_000, fixed!)]).toEqual([0, 50_000, 0])
   })
+})
+
+it('asks for the events of its range, without what is wrong', () => {
+  const path = (text: string) => ticksPath(new URLSearchParams(text), '-1h')
+  expect(path('')).toBe('api/v1/journal?from=-1h&limit=200')
+  expect(path('from=-6h&at=2030-01-31T05:00:00Z')).toBe('api/v1/journal?from=-6h&limit=200')
+  expect(path('from=-6h&to=2030-01-31T08:00:00Z')).toBe('api/v1/journal?from=2030-01-31T02:00:00Z&to=2030-01-31T08:00:00Z&limit=200')
+  expect(path('from=yesterday&to=noon')).toBe('api/v1/journal?from=-1h&limit=200')
 })
 
 describe('the time that the tree shows', () => {

@@ -1,7 +1,8 @@
 // The fleet at a time of the past: its workers as cells, what differs from now, and how a time line is walked and played.
 import type { Series } from '../api/types'
 import type { Chip } from '../state/filters'
-import { endOf, isMoment, stamp, type Span } from '../state/range'
+import { askedSpan, endOf, isMoment, stamp, type Span } from '../state/range'
+import { withQuery } from '../state/route'
 import { toneOf, type Cell } from '../ui/cells'
 
 export interface FleetNode { incarnation: string; name: string; version?: string; state: string; cordoned?: boolean; started_at?: string; keyframe_at?: string; mailbox?: number }
@@ -171,6 +172,13 @@ export function showAt(query: URLSearchParams, at: number | undefined, now: numb
   if (at === undefined || (end !== undefined && stamp(at) === stamp(end))) query.delete('at')
   else query.set('at', stamp(at))
 }
+
+/** So many events are ticks of a time line. */
+const ticksMax = 200
+
+/** Where the events of a time line are, in the range of an address. What is wrong in it is left out, as its chips say. */
+export const ticksPath = (query: URLSearchParams, otherwise: string): string =>
+  withQuery('api/v1/journal', new URLSearchParams({ ...askedSpan(query, otherwise), limit: String(ticksMax) }))
 
 /** The events of a time line, as its ticks: the first text of those that fall on one place, and how many they are. */
 export function ticksOf(events: readonly { at: number; text: string }[], from: number, to: number, places = 200): { at: number; x: number; text: string; n: number }[] {

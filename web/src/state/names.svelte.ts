@@ -1,22 +1,15 @@
 // The names that this browser tab knows.
 import { get, now } from '../api/client'
 import type { ActionList, Facets, NodeList, PoolList, WorkerList } from '../api/types'
-import { Names, namesMax, type Known } from './names'
+import { codesPath, Names, namesMax, type Known } from './names'
 import { place } from './place.svelte'
 import { timedPath } from './range'
-import { withQuery } from './route'
 
 let all = $state.raw<Known>({})
-const codesMax = 50
 
 /** The codes of what failed in the time that the page shows. */
 async function codes(): Promise<string[]> {
-  const query = new URLSearchParams({ fields: 'error', limit: String(codesMax), status: 'failed,timed_out,abandoned' })
-  for (const name of ['from', 'to']) {
-    const value = place.route.query.get(name)
-    if (value) query.set(name, value)
-  }
-  const { fields } = await get<Facets>(timedPath(withQuery('api/v1/facets', query), now()))
+  const { fields } = await get<Facets>(timedPath(codesPath(place.route.query), now()))
   return (fields.error ?? []).map((v) => v.value)
 }
 

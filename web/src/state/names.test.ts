@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { keptFor, Names, namesMax, type Known } from './names'
+import { codesPath, keptFor, Names, namesMax, type Known } from './names'
 
 function begin(answers: (readonly string[] | Error)[]) {
   const seen = { asked: 0, at: 0, all: {} as Known }
@@ -41,4 +41,10 @@ describe('Names', () => {
     await names.want('constructor')
     expect(seen.asked).toBe(0)
   })
+})
+
+it('asks for the error codes of the range of the page, without what is wrong', () => {
+  const all = 'api/v1/facets?fields=error&limit=50&status=failed,timed_out,abandoned'
+  expect(codesPath(new URLSearchParams('from=-6h&pool=go'))).toBe(`${all}&from=-6h`)
+  expect(codesPath(new URLSearchParams('from=yesterday&to=2030-01-31T08:00:00Z'))).toBe(`${all}&to=2030-01-31T08:00:00Z`)
 })

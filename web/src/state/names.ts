@@ -1,7 +1,15 @@
 // Names of things that exist, which complete a filter. They are asked for once somebody types, and kept for a while.
 
+import { rangeGiven } from './range'
+import { withQuery } from './route'
+
 /** How long names are kept, in milliseconds, and how many of a kind. */
 export const keptFor = 30_000, namesMax = 1000
+const codesMax = 50
+
+/** Where the codes are of what failed in the time that a page shows. What is wrong in its address is left out, as its chips say. */
+export const codesPath = (query: URLSearchParams): string =>
+  withQuery('api/v1/facets', new URLSearchParams([['fields', 'error'], ['limit', String(codesMax)], ['status', 'failed,timed_out,abandoned'], ...rangeGiven(query)]))
 
 export type Known = Record<string, readonly string[]>
 
