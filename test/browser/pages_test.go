@@ -162,6 +162,7 @@ func TestRowsThatArePushedOffTheFirstPageStay(t *testing.T) {
 	p.do(chromedp.ScrollIntoView(`//tr[.//a[@href="dead-letters/1"]]//button[contains(., "Discard")]`, chromedp.BySearch))
 	p.rests(`//tr[.//a[@href="dead-letters/1"]]//button[contains(., "Discard")]`)
 	p.do(chromedp.Click(`//tr[.//a[@href="dead-letters/1"]]//button[contains(., "Discard")]`, chromedp.BySearch))
+	p.shows("dialog[open] h2", "Discard dead letter 1 of core.fail?")
 	p.do(chromedp.Click(`//dialog[@open]//button[contains(., "Discard")]`, chromedp.BySearch))
 	p.shows(`tr:has(a[href="dead-letters/1"])`, "discarded")
 	p.shows(`tr:has(a[href="dead-letters/2"])`, "seen")

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Worker } from '../api/types'
-import { cancelQuestion, cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, submitQuestion } from './steer'
+import { cancelQuestion, cordonQuestion, cordonSaid, discardQuestion, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, submitQuestion } from './steer'
 
 const worker = (id: string, more: Partial<Worker> = {}): Worker => {
   const [node, pool] = id.split('/') as [string, string]
@@ -75,11 +75,20 @@ describe('what is asked before other commands', () => {
     expect(retryQuestion({ action_ref: 'p.a' })!.text).toContain('p.a is not marked idempotent')
   })
   it('asks before a requeue or a submission only where that is not idempotent, or not known', () => {
-    expect(requeueQuestion({ id: 'x', action_ref: 'p.a', idempotent: true })).toBeUndefined()
-    expect(requeueQuestion({ id: 'x', action_ref: 'p.a', idempotent: false })!.text).toContain('p.a is not marked idempotent')
-    expect(requeueQuestion(undefined)!.text).toContain('a second time')
+    const letter = { id: 7, action: 'p.a', execution: 'x' }
+    expect(requeueQuestion(letter, { id: 'x', action_ref: 'p.a', idempotent: true })).toBeUndefined()
+    expect(requeueQuestion(letter, { id: 'x', action_ref: 'p.a', idempotent: false })!.text).toContain('p.a is not marked idempotent')
+    expect(requeueQuestion(letter, undefined)!.text).toContain('a second time')
     expect(submitQuestion({ ref: 'p.a', idempotent: true })).toBeUndefined()
     expect(submitQuestion({ ref: 'p.a', idempotent: false })!.title).toBe('Submit p.a?')
+  })
+})
+
+describe('a question about a dead letter', () => {
+  it('names it, and its action where that is known', () => {
+    expect(requeueQuestion({ id: 7, action: 'p.a' }, undefined)!.title).toBe('Requeue dead letter 7 of p.a?')
+    expect(discardQuestion({ id: 7, action: 'p.a' }).title).toBe('Discard dead letter 7 of p.a?')
+    expect([{ id: 8 }, { id: 8, action: '' }].map((d) => discardQuestion(d).title)).toEqual(['Discard dead letter 8?', 'Discard dead letter 8?'])
   })
 })
 

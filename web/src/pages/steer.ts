@@ -1,5 +1,5 @@
 // Whether a cordon takes away the last that takes work, what is asked before a command, and what its answer says.
-import type { CordonAnswer, DoneAnswer, Execution, Health, Worker } from '../api/types'
+import type { CordonAnswer, DeadLetter, DoneAnswer, Execution, Health, Worker } from '../api/types'
 import type { Question, Told } from '../state/session.svelte'
 import { short } from '../ui/text'
 
@@ -72,12 +72,20 @@ export function killQuestion(worker: string, runs: Running | typeof nothing | un
   return { ...ask, text: `It runs ${runs.action_ref ? `${runs.action_ref}, ` : ''}execution ${short(runs.id)}. ${fate} A new generation starts in the worker's place.` }
 }
 
+/** A dead letter, as a question names it. */
+export type Letter = Pick<DeadLetter, 'id' | 'action' | 'execution'>
+
+const letterOf = (d: Letter): string => `dead letter ${d.id}${d.action ? ` of ${d.action}` : ''}`
+
 /** What is asked before what an action does may be done a second time; undefined: nothing, as it may. */
-export function requeueQuestion(of: Running | undefined): Question | undefined {
+export function requeueQuestion(d: Letter, of: Running | undefined): Question | undefined {
   if (of?.idempotent) return undefined
-  return { title: 'Submit its execution again?', act: 'Requeue it', why: true,
-    text: `${of?.action_ref ? `${of.action_ref} is not marked idempotent. ` : ''}A new execution of the same chain follows. What the first one did may be done a second time.` }
+  return { title: `Requeue ${letterOf(d)}?`, act: 'Requeue it', why: true,
+    text: `Its execution is submitted again. ${of?.action_ref ? `${of.action_ref} is not marked idempotent. ` : ''}A new execution of the same chain follows. What the first one did may be done a second time.` }
 }
+
+/** What is asked before a dead letter is discarded. */
+export const discardQuestion = (d: Letter): Question => ({ title: `Discard ${letterOf(d)}?`, text: 'It is marked as handled. Its execution is not submitted again.', act: 'Discard it', danger: true, why: true })
 
 /** What is asked before a cancel, by what the node answers now of the execution; undefined of it: that is not known. Undefined: nothing is asked, as it does not run. */
 export function cancelQuestion(e: Pick<Execution, 'action_ref' | 'status' | 'worker'> | undefined): Question | undefined {

@@ -1,7 +1,7 @@
 // Commands to nodes, pools, workers, executions and dead letters: the cordon with its opposite, the probe, the end of a worker, the drain, cancel and retry.
 import { get } from '../api/client'
 import type { CordonAnswer, DoneAnswer, Execution, Health, NodeList, PoolList, WorkerDetail, WorkerList } from '../api/types'
-import { cancelQuestion, cordonQuestion, cordonSaid, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, workersMax, type Running, type Thing } from '../pages/steer'
+import { cancelQuestion, cordonQuestion, cordonSaid, discardQuestion, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, workersMax, type Letter, type Running, type Thing } from '../pages/steer'
 import { ended } from '../ui/status'
 import { short } from '../ui/text'
 import { act } from './act'
@@ -78,10 +78,10 @@ export async function drain(node: { incarnation: string; name: string }, after: 
   if (await act(`${addressOf(thing)}/drain`, (a: DoneAnswer) => doneSaid(a, node.name), async () => drainQuestion(node.name, await lasts(thing)))) after()
 }
 
-/** What a dead letter's requeue made, or that it is discarded. Execution is the one that it names. */
-export async function settle(id: number | string, what: 'requeue' | 'discard', execution: string | undefined, after: () => void): Promise<void> {
-  const ask = what === 'discard' ? { title: 'Discard this dead letter?', text: 'It is marked as handled. Its execution is not submitted again.', act: 'Discard it', danger: true, why: true }
-    : async () => requeueQuestion(await running(execution))
+/** Requeues or discards a dead letter, and says what the requeue made. */
+export async function settle(d: Letter, what: 'requeue' | 'discard', after: () => void): Promise<void> {
+  const { id } = d
+  const ask = what === 'discard' ? discardQuestion(d) : async () => requeueQuestion(d, await running(d.execution))
   const said = (a: { id?: string; status?: string; resolution?: string }) => (what === 'requeue'
     ? { text: `Dead letter ${id} is submitted again: it is ${a.status ?? 'accepted'}`, ...(a.id ? { href: to('executions', String(a.id)), label: 'Open it' } : {}) }
     : `Dead letter ${id} is ${a.resolution ?? 'discarded'}`)
