@@ -37,6 +37,9 @@ func TestRowsBehindTheFirstPageAreFresh(t *testing.T) {
 	p.shows(".foot", "347 rows: all there are")
 	require.NoError(t, servers.Execute(store, `INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, resolution)
 		SELECT now(), NULL, 1, 'core.fail', '', 'q', 'malformed', 'failed' FROM generate_series(1, 160)`))
+	p.shows(".newer", "160 newer: show")
+	require.Contains(t, p.text(".foot"), "347 rows: all there are")
+	p.click("newer: show")
 	p.shows(".foot", "507 rows: all there are")
 	p.do(chromedp.Evaluate("scrollTo(0, document.body.scrollHeight * 150 / 507 - 400)", nil))
 	p.shows("tr:has(a[href='dead-letters/360'])", "failed") // it was pushed off the first page, and is of none that somebody loaded
@@ -133,8 +136,8 @@ func TestExecutionsFarBelowAreFreshWithoutAStream(t *testing.T) {
 	}
 }
 
-// New rows push old ones off the first page of a list. Where the pages behind it are shown too, rows neither vanish nor repeat, also when
-// more than a page of new ones come at once. What somebody does with a row that is not on the first page is seen.
+// New rows wait in front of a list until somebody asks for them. They push old ones off its first page; rows neither vanish nor repeat, also
+// when more than a page of new ones come at once. What somebody does with a row that is not on the first page is seen.
 func TestRowsThatArePushedOffTheFirstPageStay(t *testing.T) {
 	apart(t)
 	store := servers.RoomyPostgres(t)
@@ -148,11 +151,27 @@ func TestRowsThatArePushedOffTheFirstPageStay(t *testing.T) {
 	p.shows(".foot", "100 rows so far")
 	p.loadsMore()
 	p.shows(".foot", "130 rows: all there are")
+	p.do(chromedp.Evaluate("scrollTo(0, 0)", nil))
+	p.shows("tbody tr:first-child", "130")
+	const at = "document.querySelector('tbody tr').getBoundingClientRect().top"
+	top := p.value(at)
 	more(20)
+	p.shows(".newer", "20 newer: show")
+	p.shows("tbody tr:first-child", "130") // no row moves under a finger, nor does the counter move them
+	require.Equal(t, top, p.value(at))
+	p.do(chromedp.EmulateViewport(360, 800))
+	require.Equal(t, p.value(at), p.value("(() => { const n = document.querySelector('.newer'); n.style.display = 'none'; const top = "+at+"; n.style.display = ''; return top })()"))
+	p.do(chromedp.EmulateViewport(1280, 800))
+	require.Contains(t, p.text(".foot"), "130 rows: all there are")
+	p.looks("letters-newer")
+	p.click("newer: show")
 	p.shows(".foot", "150 rows: all there are")
+	require.Zero(t, p.count(".newer"))
 	p.click("Pause")
 	more(120)
 	p.click("Resume")
+	p.shows(".newer", "120 newer: show")
+	p.click("newer: show")
 	p.shows(".foot", "270 rows: all there are")
 	require.Equal(t, "270", p.value("document.querySelector('table').getAttribute('aria-rowcount')"), "none is there twice")
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { beginOf, type Held, type How, markFor, none, older, type Page, refreshed, renewed, rowsMax } from './held'
+import { beginOf, type Held, type How, markFor, newerOf, none, older, type Page, refreshed, renewed, rowsMax } from './held'
 
 const keyOf = (row: string) => row[0]!
 /** Rows are words; the first letter is the key. */
@@ -66,6 +66,16 @@ test('the page of a row is the last that begins before it', () => {
   expect(marks.map((m) => beginOf(rows, m, keyOf))).toEqual([3, 1, -1])
   expect([0, 1, 2, 3, 5].map((at) => markFor(rows, marks, at, keyOf)?.cursor)).toEqual([undefined, 'f', 'f', 'd', 'd'])
 })
+
+test.each<[string, string, string, number]>([
+  ['nothing is shown yet', '', 'c b a', 0],
+  ['nothing is new', 'c b a', 'c b a', 0],
+  ['what is in front waits', 'c b a', 'e d c b a', 2],
+  ['what comes between does not', 'c a', 'd c b a', 1],
+  ['the first row that was shown is gone', 'c b a', 'e d b a', 2],
+  ['nothing that was shown is left', 'c b', 'e d', 0],
+  ['nothing is left', 'c b', '', 0],
+])('of new rows: %s', (_, shown, rows, waiting) => expect(newerOf(page(rows).rows, new Set(page(shown).rows.map(keyOf)), keyOf)).toBe(waiting))
 
 test('a page behind the last row adds those that are not there yet', () => {
   expect(older(held('d c', 'c'), page('c b a', 'a'), keyOf)).toEqual(held('d c b a', 'a'))

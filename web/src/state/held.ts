@@ -63,6 +63,11 @@ export function refreshed<T>(held: Held<T>, begin: number, page: Page<T>, keyOf:
   return bounded({ ...held, rows: [...front, ...rows, ...behind], cursor: behind.length ? held.cursor : page.cursor })
 }
 
+/** How many rows in front of a list are newer than all that are shown, by their keys: these wait until somebody asks for them. None where nothing that was shown is left, as then the list begins anew. */
+export function newerOf<T>(rows: readonly T[], shown: ReadonlySet<string | number>, keyOf: KeyOf<T>): number {
+  return Math.max(0, rows.findIndex((row) => shown.has(keyOf(row))))
+}
+
 /** A place in a list: the cursor of a page, and the row that it begins behind; undefined: at the first. */
 export interface Mark { cursor: string; after: string | number | undefined }
 

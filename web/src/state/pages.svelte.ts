@@ -2,7 +2,7 @@
 import { untrack } from 'svelte'
 import { get, now, type Problem } from '../api/client'
 import type { Paged } from '../api/types'
-import { beginOf, type Held, type How, type Mark, markFor, none, older, type Page, refreshed, renewed } from './held'
+import { beginOf, type Held, type How, type Mark, markFor, newerOf, none, older, type Page, refreshed, renewed } from './held'
 import { pause } from './pause.svelte'
 import { Poll } from './poll.svelte'
 import { timedPath } from './range'
@@ -25,6 +25,8 @@ interface Options<A, T> {
   moves?: boolean
   /** A row never changes, and none goes. */
   lasting?: boolean
+  /** New rows come in front, and wait there until somebody asks for them. */
+  waits?: boolean
 }
 
 const behindPath = (path: string, cursor: string) => `${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`
@@ -34,6 +36,10 @@ export class Pages<A extends Paged, T> {
   readonly keyOf: (row: T) => string | number
   busy = $state(false)
   private held = $state.raw<Held<T>>(none)
+  /** So many rows in front wait. */
+  private waiting = $state(0)
+  /** The keys of the rows that do not. */
+  private shown: ReadonlySet<string | number> = new Set()
   private how: How
   private of: string | undefined // the path of the rows
   private reading = false // a page behind the first one
@@ -64,19 +70,36 @@ export class Pages<A extends Paged, T> {
     $effect(() => {
       const [wanted, answer] = [path(), this.poll.data]
       untrack(() => {
-        if (wanted !== this.of) [this.held, this.of, this.how, this.marks, this.due, this.seen] = [none, wanted, this.usual, [], undefined, undefined]
+        if (wanted !== this.of) {
+          this.put(none)
+          ;[this.of, this.how, this.marks, this.due, this.seen] = [wanted, this.usual, [], undefined, undefined]
+        }
         if (answer) void this.take(answer)
       })
     })
   }
 
   get ready(): boolean { return this.poll.data !== undefined && this.held !== none }
-  get rows(): readonly T[] { return this.ready ? this.held.rows : [] }
+  get rows(): readonly T[] { return !this.ready ? [] : this.waiting ? this.held.rows.slice(this.waiting) : this.held.rows }
+  /** How many rows have come in front of those that are shown. */
+  get newer(): number { return this.ready ? this.waiting : 0 }
   get cursor(): string | undefined { return this.ready ? this.held.cursor : undefined }
   get searched(): string | undefined { return this.ready ? this.held.searched : undefined }
   get full(): boolean { return this.held.full }
 
   private get usual(): How { return this.options.moves ? 'moves' : 'stays' }
+
+  /** Shows the rows that have come in front. */
+  show(): void {
+    this.shown = new Set()
+    this.put(this.held)
+  }
+
+  private put(held: Held<T>): void {
+    const waiting = this.options.waits ? newerOf(held.rows, this.shown, this.keyOf) : 0
+    ;[this.held, this.waiting] = [held, waiting]
+    this.shown = new Set(held.rows.slice(waiting).map(this.keyOf))
+  }
 
   /** Asks for all rows again. */
   refresh(): void {
@@ -88,14 +111,14 @@ export class Pages<A extends Paged, T> {
   async load(): Promise<void> {
     const cursor = this.cursor
     if (this.reading || !cursor || this.full) return
-    this.held = { ...this.held, deeper: true } // from now on, what new rows push off the first page stays
+    this.put({ ...this.held, deeper: true }) // from now on, what new rows push off the first page stays
     this.busy = true
     await this.read(async (path) => {
       const last = this.held.rows.at(-1)
       const page = await this.page(path, cursor)
       if (path !== this.path()) return
       this.mark({ cursor, after: last && this.keyOf(last) })
-      this.held = older(this.held, page, this.keyOf)
+      this.put(older(this.held, page, this.keyOf))
     })
     this.busy = false
   }
@@ -158,7 +181,7 @@ export class Pages<A extends Paged, T> {
       if (this.poll.data) void this.take(this.poll.data)
       return
     }
-    this.held = held
+    this.put(held)
     this.answers++
     const last = page.rows.at(-1)
     const next = page.cursor === undefined ? undefined : { cursor: page.cursor, after: last ? this.keyOf(last) : due.after }
@@ -172,9 +195,11 @@ export class Pages<A extends Paged, T> {
   private async take(answer: A): Promise<void> {
     if (this.reading) return // it is taken after that
     let page = this.pageOf(answer)
-    const held = renewed(this.held, page, this.keyOf, this.how)
+    const before = this.options.waits ? { ...this.held, deeper: true } : this.held // rows that wait push none off the first page
+    const held = renewed(before, page, this.keyOf, this.how)
     if (held) {
-      [this.held, this.how] = [held, this.usual]
+      this.put(held)
+      this.how = this.usual
       return
     }
     await this.read(async (path) => {
@@ -183,9 +208,13 @@ export class Pages<A extends Paged, T> {
         if (path !== this.path()) return
         page = { rows: [...page.rows, ...next.rows], cursor: next.cursor, searched: next.searched }
         const whole = renewed(this.held, page, this.keyOf, this.how)
-        if (whole) return void ([this.held, this.how] = [whole, this.usual])
+        if (!whole) continue
+        this.put(whole)
+        this.how = this.usual
+        return
       }
-      [this.held, this.how] = [{ ...none, ...page, deeper: true }, this.usual]
+      this.put({ ...none, ...page, deeper: true })
+      this.how = this.usual
     })
   }
 
