@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -151,4 +153,23 @@ func TestGoTask(t *testing.T) {
 	cfg.Feeds.mu.Lock()
 	defer cfg.Feeds.mu.Unlock()
 	require.Len(t, cfg.Feeds.feeds[r.Execution.ID].events, 2)
+}
+
+// What a handler says of its error is bounded, as what a program says is.
+func TestErrorsOfGoHandlersAreBounded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 1<<20)
+	for name, handler := range map[string]messages.Handler{
+		"an error": func(context.Context, *messages.Task) (any, error) { return nil, errors.New(long) },
+		"an error of its own": func(context.Context, *messages.Task) (any, error) {
+			return nil, &messages.Error{Code: messages.Code(long), Message: long, Details: make(json.RawMessage, messages.ErrorDetailsMax+1), Stderr: long}
+		},
+		"a panic": func(context.Context, *messages.Task) (any, error) { panic(long) },
+	} {
+		e := runHandler(t, handler).outcome.Error
+		require.LessOrEqual(t, len(e.Message), messages.ErrorMessageMax, name)
+		require.True(t, utf8.ValidString(e.Message), name)
+		require.LessOrEqual(t, len(e.Code), messages.CodeMax, name)
+		require.Less(t, len(e.Details)+len(e.Stderr), 20<<10, name)
+	}
 }

@@ -128,10 +128,10 @@ func (p *longLivedRunner) finished(reply process.Reply) {
 	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.whole(), lost: p.lost, close: reply.Close}
 	p.run = nil
 	if reply.Err != nil {
-		end.outcome = failed(reply.Err)
 		if reply.Err.Stderr == "" && len(end.output.Stderr) > 0 {
 			reply.Err.Stderr = p.process.StderrTail()
 		}
+		end.outcome = failed(reply.Err)
 	} else {
 		end.outcome = completed(reply.Result)
 	}

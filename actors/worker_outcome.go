@@ -26,14 +26,13 @@ func completed(result []byte) messages.Outcome {
 }
 
 func failed(err *messages.Error) messages.Outcome {
-	return messages.Outcome{Status: messages.Failed, Error: err}
+	return messages.Outcome{Status: messages.Failed, Error: err.Bounded()}
 }
 
 // lost is the outcome of a run whose worker ended under it; the retry rules say what follows.
 func lost(why, exit, stderr string) messages.Outcome {
-	return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
-		Code: messages.CodeWorkerLost, Message: why, FailedBy: messages.FailedByWorker, Exit: exit, Stderr: stderr, WorkerFault: true,
-	}}
+	err := &messages.Error{Code: messages.CodeWorkerLost, Message: why, FailedBy: messages.FailedByWorker, Exit: exit, Stderr: stderr, WorkerFault: true}
+	return messages.Outcome{Status: messages.Abandoned, Error: err.Bounded()}
 }
 
 // settleStop turns the way a run ended into its outcome where the run was being stopped. A result that came before

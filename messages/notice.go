@@ -74,7 +74,7 @@ func shortError(e Error) (short Error, cut bool) {
 		e.Stderr, cut = "", true
 	}
 	if len(e.Message) > NoticeDetailsMax {
-		e.Message, cut = e.Message[:NoticeDetailsMax], true
+		e.Message, cut = ClipText(e.Message, NoticeDetailsMax), true
 	}
 	return e, cut
 }

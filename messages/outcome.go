@@ -3,7 +3,7 @@ package messages
 import "encoding/json"
 
 // Code is the machine-readable cause in an Error. Codes that Troupe itself writes are listed here; an action's own
-// code may be any other text of up to 128 bytes.
+// code may be any other text of up to CodeMax bytes; a longer one is cut.
 type Code string
 
 // The codes that Troupe writes.

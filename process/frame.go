@@ -237,15 +237,12 @@ func isEventName(name string) bool {
 	return false
 }
 
-// typeMax is how much of the name of an exception's type is kept, in bytes.
-const typeMax = 128
-
 func (e *wireError) message() *messages.Error {
 	code := e.Code
 	if code == "" {
 		code = messages.CodeActionError
 	}
-	return &messages.Error{Code: code, Message: e.Message, Type: e.Type[:min(len(e.Type), typeMax)], Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
+	return &messages.Error{Code: code, Message: e.Message, Type: e.Type, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
 }
 
 // orNull returns JSON null for missing data.

@@ -6,6 +6,15 @@ import (
 	"github.com/troupe-run/troupe/rules/mask"
 )
 
+// bounded returns an event whose error has no text that is too long. It comes after masked: a secret that was cut would not be found.
+func bounded(e Event) Event {
+	if r, failed := e.(Reply); failed && r.Err != nil {
+		r.Err = r.Err.Bounded()
+		return r
+	}
+	return e
+}
+
 // masked replaces secrets in an event's texts. It does not change results and chunks, which are the action's answer.
 func masked(masks *mask.Set, e Event) Event {
 	if masks == nil {

@@ -78,3 +78,27 @@ func TestEventsAreMasked(t *testing.T) {
 	result := Reply{Result: json.RawMessage(`"` + secret + `"`)}
 	require.Equal(t, result, masked(masks, result), "what the code answers is its own")
 }
+
+// An error is bounded as it comes in, and not before secrets are found in it: half of one would not be.
+func TestAnErrorIsMaskedBeforeItIsCut(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2-hunter2"
+	masks, err := mask.New([]string{secret})
+	require.NoError(t, err)
+	at := strings.Repeat("x", messages.ErrorMessageMax-10) + secret + strings.Repeat("y", 1<<20)
+	name := strings.Repeat("T", messages.TypeMax-5) + secret
+	payload, err := json.Marshal(map[string]any{"event": "error", "id": 1, "error": map[string]any{
+		"code": strings.Repeat("é", 1<<20), "message": at, "type": name, "details": strings.Repeat("d", messages.ErrorDetailsMax),
+	}})
+	require.NoError(t, err)
+	event, err := decodeEvent(payload)
+	require.NoError(t, err)
+	reply, failed := bounded(masked(masks, event)).(Reply)
+	require.True(t, failed)
+	raw, err := json.Marshal(reply.Err)
+	require.NoError(t, err)
+	require.Less(t, len(raw), messages.ErrorMessageMax+1024)
+	require.NotContains(t, string(raw), secret[:5])
+	require.Equal(t, messages.Code(strings.Repeat("é", messages.CodeMax/2)), reply.Err.Code)
+	require.Equal(t, Reply{ID: 1, Result: json.RawMessage(`1`)}, bounded(Reply{ID: 1, Result: json.RawMessage(`1`)}))
+}

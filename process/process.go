@@ -290,7 +290,7 @@ func (p *program) readFrames() {
 			p.out.drain()
 			p.err.drain()
 		}
-		p.emit(masked(p.spec.Masks, event))
+		p.emit(bounded(masked(p.spec.Masks, event)))
 	}
 }
 

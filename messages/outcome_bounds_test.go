@@ -1,0 +1,77 @@
+package messages_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+func TestAnErrorIsBounded(t *testing.T) {
+	t.Parallel()
+	short := &messages.Error{
+		Code: messages.Code(strings.Repeat("c", messages.CodeMax)), Type: "T", Message: strings.Repeat("m", messages.ErrorMessageMax),
+		Stderr: "s", Exit: "exit status 3", Details: json.RawMessage(`{"a":1}`),
+	}
+	require.Same(t, short, short.Bounded(), "one within the bounds is as it was")
+	require.Nil(t, (*messages.Error)(nil).Bounded())
+
+	long := &messages.Error{
+		Code: messages.Code("x" + strings.Repeat("é", 100)), Type: "x" + strings.Repeat("é", 100), Message: "x" + strings.Repeat("é", messages.ErrorMessageMax),
+		Stderr: strings.Repeat("é", 1<<20) + "x", Exit: strings.Repeat("e", 1<<20), Class: strings.Repeat("e", 1<<20),
+		Details: json.RawMessage(`"` + strings.Repeat("d", messages.ErrorDetailsMax) + `"`),
+	}
+	got := long.Bounded()
+	require.Equal(t, messages.Code("x"+strings.Repeat("é", 63)), got.Code)
+	require.Equal(t, "x"+strings.Repeat("é", 63), got.Type)
+	require.LessOrEqual(t, len(got.Message), messages.ErrorMessageMax)
+	require.Greater(t, len(got.Message), messages.ErrorMessageMax-4)
+	require.True(t, strings.HasSuffix(got.Message, "é…"))
+	require.True(t, strings.HasSuffix(got.Stderr, "éx"), "what was written last")
+	require.Less(t, len(got.Stderr)+len(got.Exit)+len(got.Class), 20<<10)
+	require.JSONEq(t, `"left out: the details have 8388610 bytes, more than the 8388608 that can be stored"`, string(got.Details))
+	require.Len(t, long.Details, messages.ErrorDetailsMax+2, "the error itself is not changed")
+	raw, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), "\uFFFD")
+
+	broken := (&messages.Error{Code: "a\xffb", Message: "m\xff"}).Bounded()
+	require.Equal(t, messages.Code("a\uFFFDb"), broken.Code)
+	require.Equal(t, "m\uFFFD", broken.Message)
+}
+
+func TestAListedErrorHasNoPayload(t *testing.T) {
+	t.Parallel()
+	again := true
+	e := &messages.Error{
+		Code: "c", Message: strings.Repeat("é", 3000), Class: "k", Type: "T", NoRetry: "n", Retriable: &again, FailedBy: "f", Exit: "x",
+		Details: json.RawMessage(`{"result":"late"}`), Stderr: "secret",
+	}
+	got := e.Listed(messages.ListedMessageMax)
+	require.Equal(t, &messages.Error{
+		Code: "c", Message: strings.Repeat("é", 2046) + "…", Class: "k", Type: "T", NoRetry: "n", Retriable: &again, FailedBy: "f", Exit: "x",
+	}, got)
+	require.Equal(t, "secret", e.Stderr, "the error itself is not changed")
+}
+
+func TestACutTextIsValidAndBounded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := string(rapid.SliceOf(rapid.SampledFrom([]byte("aé€\U0001F600\xff\x00"))).Draw(t, "bytes"))
+		if rapid.Bool().Draw(t, "valid") {
+			text = rapid.String().Draw(t, "text")
+		}
+		limit := rapid.IntRange(3, 40).Draw(t, "limit")
+		got := messages.ClipText(text, limit)
+		require.True(t, utf8.ValidString(got))
+		require.LessOrEqual(t, len(got), limit)
+		if utf8.ValidString(text) && len(text) <= limit {
+			require.Equal(t, text, got)
+		}
+	})
+}
