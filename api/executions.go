@@ -34,7 +34,7 @@ func executionRoutes() []*route {
 			summary: "Submit up to 1,000,000 executions, one a line. Each line is stored or refused by itself, and answered with a line.",
 			body:    submit.Request{}, result: form.StreamAnswer{}, handle: (*server).submitStream},
 		{method: "GET", path: "/api/v1/executions", scope: ScopeRead, group: "executions", params: listParams(),
-			summary: "List executions, newest first or oldest first, without parameters and results.",
+			summary: "List executions, newest first or oldest first, without parameters and results, and without the details and the stderr of their errors; of a message up to 4 KiB.",
 			result:  ExecutionList{}, handle: (*server).list},
 		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
 			params:  []param{{name: "without_payloads", kind: "boolean", help: "1: without its parameters and result, and without the details and the stderr of its error."}},
@@ -51,7 +51,7 @@ func executionRoutes() []*route {
 			params:  []param{{name: "follow", kind: "boolean", help: "1: every happening of the run as it comes, until it has ended, as application/x-ndjson, or as text/event-stream where Accept asks for it. Each event there has an id, and Last-Event-ID goes on behind it; 204 where nothing follows."}},
 			summary: "What the execution's process wrote.", result: OutputView{}, handle: (*server).output},
 		{method: "GET", path: one + "/chain", scope: ScopeRead, own: true, group: "executions",
-			summary: "The whole retry chain, oldest first.", result: ChainView{}, handle: (*server).chain},
+			summary: "The whole retry chain, oldest first, each execution as in a list.", result: ChainView{}, handle: (*server).chain},
 		{method: "GET", path: one + "/events", scope: ScopeRead, own: true, group: "executions",
 			params: []param{
 				{name: "from", kind: "string", help: "Only at this time or later, as 2030-01-31T08:00:00Z."},
@@ -171,12 +171,15 @@ func largeSubmit(err error) error {
 	return err
 }
 
-// viewAll shows executions without parameters and results.
+// viewAll shows executions without parameters and results, which may also be in the details of an error, and without what they wrote.
 func viewAll(executions []messages.Execution) []form.ExecutionView {
 	views := make([]form.ExecutionView, len(executions))
 	for i := range executions {
 		views[i] = form.ViewExecution(&executions[i])
 		views[i].Result = nil
+		if e := views[i].Error; e != nil {
+			views[i].Error = e.Listed(messages.ListedMessageMax)
+		}
 	}
 	return views
 }

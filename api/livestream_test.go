@@ -507,8 +507,68 @@ func TestAListIsBrief(t *testing.T) {
 	require.Empty(t, views[0].Parameters)
 	require.Empty(t, views[0].Result)
 	require.Empty(t, views[0].Error.Details)
-	require.Equal(t, strings.Repeat("é", messageShown/2)+"…", views[0].Error.Message)
+	require.Equal(t, strings.Repeat("é", messageShown/2-2)+"…", views[0].Error.Message, "500 bytes with the mark")
 	require.Len(t, was.Message, 2*messageShown, "what others have is not changed")
+}
+
+// A topic's rows fit into what one topic may have, whatever the executions are: a list that is too long would not be followed at all.
+func TestALongestListFitsIntoATopic(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	text := func(n int) string { return strings.Repeat("<", n) } // six bytes each, in JSON
+	long := func() messages.Execution {
+		e := messages.Execution{
+			ID: messages.NewExecutionID(), Action: text(256), Version: text(64), Pool: text(64), Status: messages.Failed, Attempt: 1 << 30, Session: text(256),
+			Affinity: "strict_fail", CreatedBy: text(128), IdempotencyKey: text(256), RetryReason: text(256), Labels: map[string]string{},
+			Trace:    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=" + text(512),
+			WorkerID: messages.WorkerID(text(64)), RequestedAt: now, RunAt: now, ScheduledAt: now, ClaimBy: now, StartedAt: now, RunDeadline: now, FinishedAt: now.Add(time.Hour),
+			QueueDeadline: now, Original: messages.NewExecutionID(), RetriedAs: messages.NewExecutionID(), Result: make(json.RawMessage, messages.ResultMax),
+			Error: &messages.Error{
+				Code: messages.Code(text(messages.CodeMax)), Message: text(messages.ErrorMessageMax), Type: text(messages.TypeMax), Class: text(64), NoRetry: text(1 << 10),
+				FailedBy: text(64), Exit: text(1 << 10), Stderr: text(8 << 10), Details: make(json.RawMessage, 10<<10),
+			},
+		}
+		for i := range 32 {
+			e.Labels[fmt.Sprintf("%03d%s", i, text(253))] = text(256)
+		}
+		return e
+	}
+	list, worst := ExecutionList{}, long()
+	for range topicRows {
+		worst.ID = messages.NewExecutionID()
+		list.Executions = append(list.Executions, viewAll([]messages.Execution{worst})...)
+	}
+	briefly(list.Executions)
+	entries, err := hub.OfText(live.Lists{"executions": {"id"}}, func(context.Context) ([]byte, error) { return json.Marshal(&list) })(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, live.Size(entries), topicRows*2000)
+	require.LessOrEqual(t, live.Size(entries), hub.StateMax)
+	row := list.Executions[0]
+	require.Len(t, row.ActionRef, 256)
+	require.Len(t, row.Error.Code, messages.CodeMax)
+	require.NotEmpty(t, row.Error.Message)
+
+	some := long()
+	some.Action, some.Session, some.Labels, some.IdempotencyKey, some.RetryReason, some.Trace = "a", "s", map[string]string{"team": "a"}, "k", "", ""
+	some.Error = &messages.Error{Code: "c", Message: strings.Repeat("m", messageShown), Type: "T"}
+	views := viewAll([]messages.Execution{some})
+	briefly(views)
+	require.Equal(t, some.Labels, views[0].Labels)
+	require.Equal(t, some.Error, views[0].Error)
+}
+
+// Lists have no payloads: neither a result, nor what is in an error, which has the result of a run that was cancelled.
+func TestListsHaveNoPayloads(t *testing.T) {
+	t.Parallel()
+	late := store.RecordedOutcome(messages.Cancelling, messages.Outcome{Status: messages.Completed, Result: json.RawMessage(`"the payload"`)})
+	late.Error.Stderr, late.Error.Message = "the payload", "m"+strings.Repeat("é", messages.ListedMessageMax)
+	e := messages.Execution{ID: messages.NewExecutionID(), Status: messages.Cancelled, Error: late.Error, Parameters: json.RawMessage(`"the payload"`)}
+	text, err := json.Marshal(viewAll([]messages.Execution{e, {ID: e.ID}}))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "the payload")
+	require.NotContains(t, string(text), "\uFFFD")
+	require.Less(t, len(text), messages.ListedMessageMax+2048)
+	require.Contains(t, string(late.Error.Details), "the payload", "what the store has is not changed")
 }
 
 func TestATooManyTopicsProblemSaysWhenToComeBack(t *testing.T) {

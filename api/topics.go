@@ -234,24 +234,52 @@ func concerns(f *store.Filter, c *hub.Change) bool {
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, c.Status)) && !slices.Contains(f.Not.Statuses, c.Status)
 }
 
-// messageShown bounds an error's message in a list that is streamed.
-const messageShown = 500
+// Bounds of an execution in a list that is streamed, so that topicRows of them are no larger than a topic may be.
+const (
+	messageShown      = 500  // bytes of an error's message
+	messageShownLeast = 100  // of one in a row that is too long
+	rowMax            = 5000 // bytes of the row's JSON
+)
 
-// briefly leaves out of a list what only one execution's own page shows: results, details, and the end of a long message.
+// briefly leaves out of a list what only one execution's own page shows: results, details, and the end of a long message; and of a row that is
+// still too long, what it can be read without.
 func briefly(executions []form.ExecutionView) {
 	for i := range executions {
 		e := &executions[i]
 		e.Result, e.Parameters = nil, nil
-		if e.Error == nil {
-			continue
+		if e.Error != nil {
+			e.Error = e.Error.Listed(messageShown)
 		}
-		short := *e.Error
-		short.Details = nil
-		if len(short.Message) > messageShown {
-			short.Message = strings.ToValidUTF8(short.Message[:messageShown], "") + "…"
+		for _, leaveOut := range leftOut {
+			if shortRow(e) {
+				break
+			}
+			leaveOut(e)
 		}
-		e.Error = &short
 	}
+}
+
+// leftOut are the steps that make a row shorter. Names and labels are bounded when they are submitted, but JSON may take six bytes for each of theirs.
+var leftOut = []func(*form.ExecutionView){
+	func(e *form.ExecutionView) {
+		if e.Error != nil {
+			e.Error.Message = messages.ClipText(e.Error.Message, messageShownLeast)
+		}
+	},
+	func(e *form.ExecutionView) { e.Labels = nil },
+	func(e *form.ExecutionView) { e.TraceState, e.IdempotencyKey, e.RetryReason = "", "", "" },
+	func(e *form.ExecutionView) {
+		if e.Error != nil {
+			e.Error = &messages.Error{Code: e.Error.Code, Message: e.Error.Message}
+		}
+	},
+	func(e *form.ExecutionView) { e.Session, e.CreatedBy = "", "" },
+}
+
+// shortRow reports whether a row is within its bound.
+func shortRow(e *form.ExecutionView) bool {
+	text, err := json.Marshal(e)
+	return err != nil || len(text) <= rowMax
 }
 
 // endedKept is for how long an execution that has ended is shown as it was read: little can become of it, but a retry or its end by retention.
