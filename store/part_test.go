@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -55,6 +57,41 @@ func TestErrorsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	e := &messages.Error{Code: "c", Message: "m", FailedBy: "f", Stderr: "s", Class: "k", Type: "t", Details: []byte(`{"n":1}`), WorkerFault: true}
 	require.Equal(t, e, store.DecodeError(store.EncodeError(e)))
+}
+
+// Wherever the beginning of an error ends, it is read as far as it goes.
+func TestTheBeginningOfAnErrorIsRead(t *testing.T) {
+	t.Parallel()
+	again := false
+	rapid.Check(t, func(t *rapid.T) {
+		e := messages.Error{
+			Code: "c", Class: "k", Type: "T<é", FailedBy: "f", Exit: "x", Retriable: &again,
+			Message: strings.Repeat(rapid.SampledFrom([]string{"m", "<é", "\x00a", "\U0001F600", "\"\\"}).Draw(t, "text"), rapid.IntRange(0, 20_000).Draw(t, "length")),
+			Details: json.RawMessage(`{"code":"wrong","n":` + strings.Repeat("1", rapid.IntRange(1, store.ErrorListed).Draw(t, "details")) + `}`),
+			Stderr:  strings.Repeat("é", rapid.IntRange(0, store.ErrorListed).Draw(t, "stderr")),
+		}
+		stored := store.EncodeError(&e)
+		if len(stored) <= store.ErrorListed {
+			require.Equal(t, &e, store.DecodeError(stored))
+			return
+		}
+		got := store.DecodeError(stored[:store.ErrorListed])
+		require.True(t, strings.HasPrefix(e.Message, got.Message))
+		require.True(t, strings.HasPrefix(e.Stderr, got.Stderr))
+		require.GreaterOrEqual(t, len(got.Message), min(len(e.Message), messages.ListedMessageMax))
+		want := e
+		want.Message, want.Stderr, want.Details = got.Message, got.Stderr, nil
+		require.Equal(t, &want, got)
+	})
+	for name, text := range map[string]string{"no JSON": "\x00", "another type": `["`, "no code": `{"message":"`, "a broken key": `{"code":"c","mess`} {
+		stored := []byte(text + strings.Repeat("x", store.ErrorListed-len(text)))
+		e := store.DecodeError(stored)
+		if name == "a broken key" {
+			require.Equal(t, &messages.Error{Code: "c"}, e)
+			continue
+		}
+		require.True(t, strings.HasPrefix(e.Message, "stored error cannot be read: "+text), name)
+	}
 }
 
 func TestCheckAtItsBounds(t *testing.T) {

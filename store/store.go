@@ -115,9 +115,9 @@ type Executions interface {
 
 	// Get returns one execution complete, or ErrNotFound.
 	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
-	// List returns one page without parameters and results. It looks at no more than ListWalk executions, for about ListFor.
+	// List returns one page without parameters and results, and with the first ErrorListed bytes of each error. It looks at no more than ListWalk executions, for about ListFor.
 	List(ctx context.Context, f Filter) (Page, error)
-	// Chain returns the execution's whole retry chain, oldest first, without parameters. Where Purge has deleted the first of a chain, its id
+	// Chain returns the execution's whole retry chain, oldest first, as a list has them. Where Purge has deleted the first of a chain, its id
 	// still gives the others.
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
 	// Events returns the events of the execution, oldest first: EventsAll at most.

@@ -71,12 +71,12 @@ func notFound(id messages.ExecutionID) error {
 }
 
 // chainSQL uses the first execution of the chain, which its retries name, also if it is deleted.
-const chainSQL = chained + ` WHERE e.id IN (SELECT f.first FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f
+var chainSQL = listed + ` WHERE e.id IN (SELECT f.first FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f
  UNION SELECT n.id FROM (SELECT coalesce((SELECT coalesce(r.original, r.id) FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1), $1) AS first) f
   JOIN request n ON n.original = f.first)
  ORDER BY e.seq LIMIT 1000`
 
-// Chain returns the whole retry chain of an execution, oldest first, 1,000 at most.
+// Chain returns the whole retry chain of an execution, oldest first, 1,000 at most, without results.
 func (s *executionRows) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
 	out, err := s.executions(ctx, "read chain", chainSQL, uuidOf(id))
 	if err == nil && len(out) == 0 {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,14 +24,16 @@ const recordColumns = `e.seq, e.id, r.action, r.version, r.affinity, r.labels, r
  e.placed_by, e.take_backs, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.started_at, e.run_deadline,
  e.finished_at, e.session_epoch, e.session_lost, e.session_hit, e.retried_as, e.webhook`
 
-// The ways to read an execution: whole has all, chained has no parameters, listed has no result either.
+// The ways to read an execution: whole has all, listed has neither parameters nor result, and the beginning of a long error.
 const (
 	recordFrom = " FROM execution e JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq"
 	// keyOwner is store.KeyOwner of a request r, as in the index of keys.
-	keyOwner  = "coalesce(r.key_owner, split_part(r.created_by, ':', 1), '')"
-	whole     = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
-	chained   = "SELECT " + recordColumns + ", NULL::bytea, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
-	listedAll = recordColumns + ", NULL::bytea, NULL::bytea, coalesce(e.error, o.error)"
+	keyOwner = "coalesce(r.key_owner, split_part(r.created_by, ':', 1), '')"
+	whole    = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
+)
+
+var (
+	listedAll = fmt.Sprintf(recordColumns+", NULL::bytea, NULL::bytea, substr(coalesce(e.error, o.error), 1, %d)", store.ErrorListed)
 	listed    = "SELECT " + listedAll + recordFrom
 )
 
@@ -61,7 +64,7 @@ func scanRecord(s *scanner, r *record) {
 	r.Hooked = s.boolean()
 }
 
-// scanWhole reads a row of whole, chained or listed.
+// scanWhole reads a row of whole or listed.
 func scanWhole(s *scanner, r *record) {
 	scanRecord(s, r)
 	r.Parameters, r.Result, r.Error = s.bytes(), s.bytes(), store.DecodeError(s.bytes())

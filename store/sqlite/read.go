@@ -11,14 +11,15 @@ import (
 )
 
 // The ways to read an execution: working has no long parameters, whole has all, listed has neither parameters nor
-// result, chained has no parameters, and fresh is working for rows that no change has touched.
+// result, and the beginning of a long error, chained has no parameters, and fresh is working for rows that no change has touched.
 const (
 	working = "SELECT " + recordColumns + ", CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
 	fresh   = "SELECT " + requestColumns + "e.rank, e.priority, e.pool, e.session, e.run_at, e.queue_deadline, e.worker_deadline, CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
 	whole   = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
 	chained = "SELECT " + recordColumns + ", NULL, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
-	listed  = "SELECT " + recordColumns + ", NULL, NULL, coalesce(e.error, o.error)" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
 )
+
+var listed = fmt.Sprintf("SELECT "+recordColumns+", NULL, NULL, substr(coalesce(e.error, o.error), 1, %d)"+recordFrom+"LEFT JOIN outcome o ON o.seq = e.seq", store.ErrorListed)
 
 // scanWorking reads a row of any of them.
 func scanWorking(row row, r *record) error {
@@ -92,7 +93,7 @@ func (s *Store) Get(ctx context.Context, id messages.ExecutionID) (messages.Exec
 	return r.Execution, nil
 }
 
-// Chain returns the whole retry chain of an execution, oldest first.
+// Chain returns the whole retry chain of an execution, oldest first, without results.
 func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
 	var out []messages.Execution
 	err := s.read(ctx, "read chain", func(c *conn) error {
@@ -103,7 +104,7 @@ func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 		if first == nil {
 			first = id[:] // it may be the first of a chain, and deleted
 		}
-		out, err = readMany(c, chained+" WHERE r.seq IN (SELECT seq FROM request WHERE id = ?1 UNION SELECT seq FROM request WHERE original = ?1) ORDER BY e.seq LIMIT 1000", first)
+		out, err = readMany(c, listed+" WHERE r.seq IN (SELECT seq FROM request WHERE id = ?1 UNION SELECT seq FROM request WHERE original = ?1) ORDER BY e.seq LIMIT 1000", first)
 		if err == nil && len(out) == 0 {
 			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
 		}

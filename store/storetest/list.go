@@ -324,6 +324,37 @@ func testListUntil(t *testing.T, k *kit) {
 	}
 }
 
+// testListLongErrors checks that lists and chains read the beginning of an error, and what is short of it.
+func testListLongErrors(t *testing.T, k *kit) {
+	e := k.bring(t, messages.Running)
+	failure := &messages.Error{
+		Code: "boom", Class: "exception", Type: "KeyError", NoRetry: "final", FailedBy: "worker", Exit: "exit status 3", WorkerFault: true,
+		Message: "m" + strings.Repeat("<é", 1<<20), Details: json.RawMessage(`{"n":1}`), Stderr: "s",
+	}
+	k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: messages.Outcome{Status: messages.Failed, Error: failure}})
+	short := k.bring(t, messages.Failed)
+	page, err := k.List(t.Context(), store.Filter{Statuses: []messages.Status{messages.Failed}, Oldest: true})
+	require.NoError(t, err)
+	require.Len(t, page.Executions, 2)
+	chain, err := k.Chain(t.Context(), e.ID)
+	require.NoError(t, err)
+	for _, listed := range []messages.Execution{page.Executions[0], chain[0]} {
+		got := *listed.Error
+		require.True(t, strings.HasPrefix(failure.Message, got.Message))
+		require.Less(t, len(got.Message), store.ErrorListed)
+		require.Greater(t, len(got.Message), messages.ListedMessageMax)
+		want := *failure
+		want.Details, want.Stderr, want.Message, got.Message = nil, "", "", ""
+		require.Equal(t, want, got)
+	}
+	whole, err := k.Get(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, failure, whole.Error)
+	whole, err = k.Get(t.Context(), short.ID)
+	require.NoError(t, err)
+	require.Equal(t, whole.Error, page.Executions[1].Error, "a short one is whole")
+}
+
 // testListText searches the errors of executions for a text.
 func testListText(t *testing.T, k *kit) {
 	messagesOf := map[string]string{

@@ -90,6 +90,7 @@ var suite = []named{
 	{"list", testList},
 	{"list of what ended", testListEnded},
 	{"list by text", testListText},
+	{"list long errors", testListLongErrors},
 	{"list until a time", testListUntil},
 	{"list by text in parameters", testListParameters},
 	{"chain", testChain},
