@@ -29,6 +29,7 @@ type feed struct {
 	events []messages.RunEvent
 	first  int // number of events dropped before events[0]
 	bytes  int
+	cut    struct{ stdout, stderr bool } // bytes of the stream are among the dropped events
 	record messages.OutputRecord
 	closed bool
 	wake   chan struct{} // closed and replaced at each change
@@ -57,10 +58,7 @@ func (s *Feeds) Add(id messages.ExecutionID, e messages.RunEvent) (first bool) {
 	f.events = append(f.events, e)
 	f.bytes += e.Size()
 	for f.bytes > feedBytesMax && len(f.events) > 1 {
-		f.bytes -= f.events[0].Size()
-		f.events[0] = messages.RunEvent{}
-		f.events = f.events[1:]
-		f.first++
+		f.drop()
 	}
 	f.notify()
 	return first
@@ -88,7 +86,7 @@ func (s *Feeds) Close(id messages.ExecutionID) {
 	}
 }
 
-// Output returns what the execution has written so far, as its feed kept it.
+// Output returns what the execution has written so far, as its feed kept it: of a stream that is cut, the end.
 func (s *Feeds) Output(id messages.ExecutionID) messages.Output {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,6 +95,7 @@ func (s *Feeds) Output(id messages.ExecutionID) messages.Output {
 	if !ok {
 		return out
 	}
+	out.StdoutCut, out.ErrCut = f.cut.stdout, f.cut.stderr
 	for _, e := range f.events {
 		switch e.Kind {
 		case "stdout":
@@ -109,7 +108,8 @@ func (s *Feeds) Output(id messages.ExecutionID) messages.Output {
 }
 
 // Follow calls each for every event of the execution from the oldest kept, until the feed is closed, done says that
-// the execution has its outcome, each fails, or ctx ends. A feed that has not begun is waited for.
+// the execution has its outcome, each fails, or ctx ends. A feed that has not begun is waited for. Where events were dropped before they were
+// read, each gets a notice of how many.
 func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(messages.RunEvent) error) error {
 	_, err := s.FollowFrom(ctx, id, Poll{}, done, each)
 	return err
@@ -128,7 +128,12 @@ func (s *Feeds) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll
 
 func (s *Feeds) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(messages.RunEvent) error) error {
 	for last := false; ; {
-		events, wake, closed := s.next(f, next)
+		events, lost, wake, closed := s.next(f, next)
+		if lost > 0 {
+			if err := each(messages.NotKept(lost, events[0].At)); err != nil {
+				return err
+			}
+		}
 		for _, e := range events {
 			if err := each(e); err != nil {
 				return err
@@ -178,15 +183,16 @@ func (s *Feeds) leave(id messages.ExecutionID, f *feed) {
 	}
 }
 
-func (s *Feeds) next(f *feed, next *int) ([]messages.RunEvent, <-chan struct{}, bool) {
+// next returns the events from a place on, and how many before them were dropped unread; then there are events, since a feed keeps its newest one.
+func (s *Feeds) next(f *feed, next *int) (events []messages.RunEvent, lost uint64, wake <-chan struct{}, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if *next < f.first {
-		*next = f.first
+		lost, *next = uint64(f.first-*next), f.first
 	}
-	events := append([]messages.RunEvent(nil), f.events[*next-f.first:]...)
+	events = append(events, f.events[*next-f.first:]...)
 	*next += len(events)
-	return events, f.wake, f.closed && len(events) == 0
+	return events, lost, f.wake, f.closed && len(events) == 0
 }
 
 func (s *Feeds) feed(id messages.ExecutionID) *feed {
@@ -197,6 +203,17 @@ func (s *Feeds) feed(id messages.ExecutionID) *feed {
 		s.feeds[id] = f
 	}
 	return f
+}
+
+// drop removes the oldest event.
+func (f *feed) drop() {
+	oldest := &f.events[0]
+	f.bytes -= oldest.Size()
+	f.cut.stdout = f.cut.stdout || oldest.Kind == "stdout" && len(oldest.Data) > 0
+	f.cut.stderr = f.cut.stderr || oldest.Kind == "stderr" && len(oldest.Data) > 0
+	*oldest = messages.RunEvent{}
+	f.events = f.events[1:]
+	f.first++
 }
 
 func (f *feed) notify() {

@@ -16,6 +16,9 @@ type Polled struct {
 	Next   Poll // to go on from
 	More   bool // there is more already
 	Ended  bool // the run has ended, and nothing is left
+	// Lost is how many events before these were dropped unread, and StdoutCut and StderrCut say whether bytes of a stream may be among them.
+	Lost                 uint64
+	StdoutCut, StderrCut bool
 }
 
 // Poll returns what was seen of an execution from a place on. It takes events while take says that they fit. A feed that
@@ -31,11 +34,15 @@ func (s *Feeds) Poll(id messages.ExecutionID, at Poll, take func(*messages.RunEv
 		return Polled{Next: at}
 	}
 	f.polled = now
-	next := f.first
+	next := 0
 	if f.number == at.Feed {
-		next = max(next, int(min(at.From, uint64(f.first+len(f.events)))))
+		next = int(min(at.From, uint64(f.first+len(f.events))))
 	}
 	p := Polled{}
+	if next < f.first {
+		p.Lost, p.StdoutCut, p.StderrCut = uint64(f.first-next), f.cut.stdout, f.cut.stderr
+		next = f.first
+	}
 	for ; next < f.first+len(f.events) && take(&f.events[next-f.first]); next++ {
 		p.Events = append(p.Events, f.events[next-f.first])
 	}

@@ -87,10 +87,73 @@ func TestFeedsAreBounded(t *testing.T) {
 	require.Len(t, b.feeds[id].events, 1, "the newest is always kept")
 	require.Len(t, b.Output(id).Stdout, 2*feedBytesMax)
 	require.Empty(t, b.Output(messages.NewExecutionID()).Stdout)
-	next := 3 // a slow follower loses what was dropped, no more
-	events, _, closed := b.next(b.feeds[id], &next)
+	next := 3 // a slow follower loses what was dropped, no more, and learns how much that is
+	events, lost, _, closed := b.next(b.feeds[id], &next)
 	require.Len(t, events, 1)
+	require.Equal(t, uint64(50_000+20-3), lost)
 	require.False(t, closed)
+	_, lost, _, _ = b.next(b.feeds[id], &next)
+	require.Zero(t, lost, "it is told once")
+}
+
+// What a feed no longer has when it is read is told in its place, to one that follows and to one that polls.
+func TestALossOfAFeedIsTold(t *testing.T) {
+	t.Parallel()
+	b, id := NewFeeds(), messages.NewExecutionID()
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i := range 3 {
+		b.Add(id, messages.RunEvent{Kind: "log", Message: fmt.Sprint(i), At: at.Add(time.Duration(i))})
+	}
+	polled := b.Poll(id, Poll{}, func(*messages.RunEvent) bool { return true })
+	require.Len(t, polled.Events, 3)
+	require.Zero(t, polled.Lost)
+	b.Add(id, messages.RunEvent{Kind: "stdout", Data: make([]byte, feedBytesMax), At: at})
+	b.Add(id, messages.RunEvent{Kind: "log", Message: "last", At: at.Add(time.Second)})
+
+	polled = b.Poll(id, polled.Next, func(*messages.RunEvent) bool { return true })
+	require.Equal(t, uint64(1), polled.Lost, "it has read the others")
+	require.True(t, polled.StdoutCut)
+	require.False(t, polled.StderrCut)
+	require.Len(t, polled.Events, 1)
+	require.Zero(t, b.Poll(id, polled.Next, func(*messages.RunEvent) bool { return true }).Lost)
+	require.Equal(t, uint64(4), b.Poll(id, Poll{Feed: 99, From: 3}, func(*messages.RunEvent) bool { return true }).Lost, "another feed is read from its beginning")
+
+	out := b.Output(id)
+	require.Empty(t, out.Stdout)
+	require.True(t, out.StdoutCut, "it is not shown as if it were all")
+	require.False(t, out.ErrCut)
+
+	b.mu.Lock()
+	f := b.feeds[id]
+	b.mu.Unlock()
+	b.Close(id)
+	var seen []messages.RunEvent
+	from := 0
+	require.NoError(t, b.follow(t.Context(), f, &from, nil, func(e messages.RunEvent) error {
+		seen = append(seen, e)
+		return nil
+	}))
+	require.Equal(t, []messages.RunEvent{
+		{Kind: "notice", At: at.Add(time.Second), Fraction: -1, Message: "4 entries before this one were not kept"}, {Kind: "log", Message: "last", At: at.Add(time.Second)},
+	}, seen)
+	gone := errors.New("the caller has gone")
+	from = 3
+	require.ErrorIs(t, b.follow(t.Context(), f, &from, nil, func(e messages.RunEvent) error {
+		require.Equal(t, "1 entry before this one was not kept", e.Message)
+		return gone
+	}), gone)
+}
+
+func TestAStreamIsCutWhereItsBytesWereDropped(t *testing.T) {
+	t.Parallel()
+	b, id := NewFeeds(), messages.NewExecutionID()
+	b.Add(id, messages.RunEvent{Kind: "stderr", Data: []byte("e")})
+	b.Add(id, messages.RunEvent{Kind: "stdout"})
+	b.Add(id, messages.RunEvent{Kind: "stdout", Data: make([]byte, feedBytesMax)})
+	out := b.Output(id)
+	require.Len(t, out.Stdout, feedBytesMax)
+	require.False(t, out.StdoutCut, "all of it is here")
+	require.True(t, out.ErrCut)
 }
 
 func TestOutcomes(t *testing.T) {

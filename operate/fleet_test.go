@@ -2,6 +2,7 @@ package operate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -311,6 +312,36 @@ func TestARunIsSeenFromAnotherNode(t *testing.T) {
 	a.cfg.Outcomes.Publish(results[0].Execution)
 	require.NoError(t, <-followed)
 	require.Equal(t, []string{"status ", "stdout one\n", "status "}, seen)
+}
+
+// Who comes late to a run that says much learns how many entries are missing, from whichever node it is asked, and output without its
+// beginning is marked.
+func TestWhatARunSaidTooEarlyIsTold(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
+	e := c.runs(b)
+	for i := range 3 {
+		b.cfg.Feeds.Add(e.ID, messages.RunEvent{Kind: "stderr", Data: []byte{byte('0' + i)}, At: time.Now()})
+	}
+	b.cfg.Feeds.Add(e.ID, messages.RunEvent{Kind: "log", Message: strings.Repeat("x", 2<<20), At: time.Now()})
+	b.cfg.Feeds.Add(e.ID, messages.RunEvent{Kind: "stdout", Data: []byte("end\n"), At: time.Now()})
+	for _, asked := range []*node{a, b} {
+		out, err := asked.Output(t.Context(), e.ID)
+		require.NoError(t, err)
+		require.Equal(t, "end\n", string(out.Stdout))
+		require.True(t, out.ErrCut)
+		require.False(t, out.StdoutCut)
+		var seen []string
+		gone := errors.New("seen")
+		require.ErrorIs(t, asked.Follow(t.Context(), e.ID, func(l view.Live) error {
+			if seen = append(seen, l.Kind+" "+l.Message+string(l.Data)); l.Kind == "stdout" {
+				return gone
+			}
+			return nil
+		}), gone)
+		require.Equal(t, []string{"status ", "notice 4 entries before this one were not kept", "stdout end\n"}, seen)
+	}
 }
 
 // An execution that waits is explained by the router of its pool, on whichever node that is.

@@ -239,6 +239,15 @@ func (f *following) poll(ctx context.Context, e *messages.Execution) (wire.Outpu
 			return part, err
 		}
 	}
+	if part.Lost > 0 {
+		at := time.Now()
+		if len(part.Entries) > 0 {
+			at = part.Entries[0].At
+		}
+		if err := f.pass(live(messages.NotKept(part.Lost, at))); err != nil {
+			return part, &gone{err}
+		}
+	}
 	for i := range part.Entries {
 		if err := f.pass(liveOf(&part.Entries[i])); err != nil {
 			return part, &gone{err}

@@ -49,6 +49,7 @@ func (q *executions) remoteOutput(ctx context.Context, e *messages.Execution) (o
 		if err != nil {
 			return out, err
 		}
+		out.StdoutCut, out.ErrCut = out.StdoutCut || part.StdoutCut, out.ErrCut || part.StderrCut
 		for i := range part.Entries {
 			switch h := &part.Entries[i]; h.Kind {
 			case "stdout":
@@ -76,7 +77,10 @@ func (s steered) output(_ context.Context, r peers.Request, m wire.Output) (wire
 		room, first = room-size, false
 		return fits
 	})
-	part := wire.OutputResult{Feed: seen.Next.Feed, Next: seen.Next.From, More: seen.More, Ended: seen.Ended}
+	part := wire.OutputResult{
+		Feed: seen.Next.Feed, Next: seen.Next.From, More: seen.More, Ended: seen.Ended,
+		Lost: seen.Lost, StdoutCut: seen.StdoutCut, StderrCut: seen.StderrCut,
+	}
 	for i := range seen.Events {
 		part.Entries = append(part.Entries, wireOf(&seen.Events[i]))
 	}

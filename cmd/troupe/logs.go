@@ -66,7 +66,7 @@ func (x executions) printOutput(v api.OutputView, raw bool) error {
 	}
 	_, err := errs.Write(stderr)
 	if v.StdoutTruncated || v.StderrTruncated {
-		fmt.Fprintln(x.err, "troupe: more was written than is kept (limits.output)")
+		fmt.Fprintln(x.err, "troupe: more was written than is kept (limits.output; the last 2 MiB while it runs)")
 	}
 	return err
 }

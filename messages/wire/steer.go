@@ -70,11 +70,14 @@ type Views struct {
 // Output asks what was seen of the envelope's execution from an entry on. Feed is that of the last answer; 0 at first.
 type Output struct{ Feed, From uint64 }
 
-// OutputResult is what was seen of a run. More: there is more already. Ended: the run has ended, and nothing is left.
+// OutputResult is what was seen of a run. More: there is more already. Ended: the run has ended, and nothing is left. Lost is how many entries
+// before these were not kept, 0 from a node of an older release, and StdoutCut and StderrCut say whether bytes of a stream may be among those.
 type OutputResult struct {
-	Feed, Next  uint64
-	Entries     []RunEvent
-	More, Ended bool
+	Feed, Next           uint64
+	Entries              []RunEvent
+	More, Ended          bool
+	Lost                 uint64
+	StdoutCut, StderrCut bool
 }
 
 // RunEvent is one live event of a run. Kind is a word that the receiver judges; Fraction is negative where none was given.
@@ -119,7 +122,7 @@ func (b Views) encode() proto.Message    { return &troupev1.Views{View: b.View, 
 func (b Output) encode() proto.Message   { return &troupev1.Output{Feed: b.Feed, From: b.From} }
 
 func (b OutputResult) encode() proto.Message {
-	p := &troupev1.OutputResult{Feed: b.Feed, Next: b.Next, More: b.More, Ended: b.Ended}
+	p := &troupev1.OutputResult{Feed: b.Feed, Next: b.Next, More: b.More, Ended: b.Ended, Lost: b.Lost, StdoutCut: b.StdoutCut, StderrCut: b.StderrCut}
 	for _, h := range b.Entries {
 		p.Entries = append(p.Entries, &troupev1.Happening{
 			Kind: h.Kind, At: nanos(h.At), Data: h.Data, Chunk: h.Chunk, Fraction: h.Fraction, Level: h.Level, Message: h.Message,
@@ -140,7 +143,7 @@ func outputFromProto(p *troupev1.OutputResult) (Body, error) {
 	if n := len(p.GetEntries()); n > entriesMax {
 		return nil, fmt.Errorf("it has %d entries, the limit is %d", n, entriesMax)
 	}
-	b := OutputResult{Feed: p.GetFeed(), Next: p.GetNext(), More: p.GetMore(), Ended: p.GetEnded()}
+	b := OutputResult{Feed: p.GetFeed(), Next: p.GetNext(), More: p.GetMore(), Ended: p.GetEnded(), Lost: p.GetLost(), StdoutCut: p.GetStdoutCut(), StderrCut: p.GetStderrCut()}
 	for _, h := range p.GetEntries() {
 		b.Entries = append(b.Entries, RunEvent{
 			Kind: h.GetKind(), At: fromNanos(h.GetAt()), Data: h.GetData(), Chunk: h.GetChunk(), Fraction: h.GetFraction(),

@@ -49,7 +49,7 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_SIGHTS:           wire.Sights{After: "01a2"},
 		troupev1.Kind_KIND_VIEWS:            wire.Views{View: []byte(`[{"id":"a/go/0"}]`), Next: "go/0"},
 		troupev1.Kind_KIND_OUTPUT:           wire.Output{Feed: 3, From: 17},
-		troupev1.Kind_KIND_OUTPUT_RESULT: wire.OutputResult{Feed: 3, Next: 19, More: true, Ended: true, Entries: []wire.RunEvent{
+		troupev1.Kind_KIND_OUTPUT_RESULT: wire.OutputResult{Feed: 3, Next: 19, More: true, Ended: true, Lost: 7, StdoutCut: true, StderrCut: true, Entries: []wire.RunEvent{
 			{Kind: "stdout", At: time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC), Data: []byte("hi\n\xff")},
 			{Kind: "progress", Fraction: 0.5, Message: "half"},
 		}},

@@ -1633,7 +1633,13 @@ type OutputResult struct {
 	// Whether more is there already.
 	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
 	// Whether the run has ended and nothing is left behind these entries.
-	Ended         bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	// How many entries between the one that was asked for and the first one here were not kept.
+	Lost uint64 `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Whether bytes of standard output may be among those.
+	StdoutCut bool `protobuf:"varint,7,opt,name=stdout_cut,json=stdoutCut,proto3" json:"stdout_cut,omitempty"`
+	// Whether bytes of standard error may be among those.
+	StderrCut     bool `protobuf:"varint,8,opt,name=stderr_cut,json=stderrCut,proto3" json:"stderr_cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1699,6 +1705,27 @@ func (x *OutputResult) GetMore() bool {
 func (x *OutputResult) GetEnded() bool {
 	if x != nil {
 		return x.Ended
+	}
+	return false
+}
+
+func (x *OutputResult) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *OutputResult) GetStdoutCut() bool {
+	if x != nil {
+		return x.StdoutCut
+	}
+	return false
+}
+
+func (x *OutputResult) GetStderrCut() bool {
+	if x != nil {
+		return x.StderrCut
 	}
 	return false
 }
@@ -1900,13 +1927,18 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x04next\x18\x02 \x01(\tR\x04next\"0\n" +
 	"\x06Output\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\x04R\x04feed\x12\x12\n" +
-	"\x04from\x18\x02 \x01(\x04R\x04from\"\x90\x01\n" +
+	"\x04from\x18\x02 \x01(\x04R\x04from\"\xe2\x01\n" +
 	"\fOutputResult\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\x04R\x04feed\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\x04R\x04next\x12.\n" +
 	"\aentries\x18\x03 \x03(\v2\x14.troupe.v1.HappeningR\aentries\x12\x12\n" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
-	"\x05ended\x18\x05 \x01(\bR\x05ended\"\xa5\x01\n" +
+	"\x05ended\x18\x05 \x01(\bR\x05ended\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\x04R\x04lost\x12\x1d\n" +
+	"\n" +
+	"stdout_cut\x18\a \x01(\bR\tstdoutCut\x12\x1d\n" +
+	"\n" +
+	"stderr_cut\x18\b \x01(\bR\tstderrCut\"\xa5\x01\n" +
 	"\tHappening\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
