@@ -38,7 +38,7 @@ func about(e *messages.Execution, operation, kind string) []attribute.KeyValue {
 
 // nameOf is the name of a span. An action's name is one of a closed set, and short where the API has taken it.
 func nameOf(operation string, e *messages.Execution) string {
-	return operation + " " + e.Action[:min(len(e.Action), valueMax)]
+	return operation + " " + beginning(e.Action, valueMax)
 }
 
 // Submit begins the span of a submission by a way (http, amqp, sql), and makes its context the execution's trace. Without a trace the

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -41,6 +42,11 @@ func (t *Tracer) begin(ctx context.Context, parent, name string, at time.Time, k
 	return &Span{span: span, was: parent, begun: at.Round(0)}
 }
 
+// beginning returns the first bytes of a text as UTF-8: one span with a text that is not fails the export of all that are sent with it.
+func beginning(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
+}
+
 // Trace is the span's own context in the form of Execution.Trace; otherwise: there is no span.
 func (s *Span) Trace(otherwise string) string {
 	if s == nil {
@@ -56,9 +62,9 @@ func (s *Span) end(at time.Time, code messages.Code, attributes ...attribute.Key
 		return
 	}
 	s.span.SetAttributes(attributes...)
-	if code = code[:min(len(code), codeMax)]; code != "" {
-		s.span.SetAttributes(attribute.String("error.type", string(code)))
-		s.span.SetStatus(codes.Error, string(code))
+	if text := beginning(string(code), codeMax); text != "" {
+		s.span.SetAttributes(attribute.String("error.type", text))
+		s.span.SetStatus(codes.Error, text)
 	}
 	if at = at.Round(0); at.Before(s.begun) {
 		at = s.begun

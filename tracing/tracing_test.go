@@ -243,6 +243,26 @@ func TestAttributesAreBounded(t *testing.T) {
 	require.LessOrEqual(t, len(s.Name), len("run ")+valueMax)
 }
 
+// A text that is cut within a character is exported, and so is what is sent with it.
+func TestTextsAreCutBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	c := collector.Start(t)
+	tracer, _, _ := newTest(t, settings(c.URL()))
+	e := execution(parent)
+	for _, code := range []messages.Code{"other", messages.Code("x" + strings.Repeat("é", codeMax)), "a\xffb"} {
+		tracer.Run(e, "w", 1, time.Now()).Ended(&messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: code}}, time.Now())
+	}
+	e.Action = "x" + strings.Repeat("é", valueMax)
+	tracer.Run(e, "w", 1, time.Now()).Ended(&messages.Outcome{Status: messages.Completed}, time.Now())
+	require.NoError(t, tracer.Close())
+	spans := c.Spans()
+	require.Len(t, spans, 4)
+	require.Equal(t, "other", spans[0].Message)
+	require.Equal(t, "x"+strings.Repeat("é", codeMax/2-1), spans[1].Message)
+	require.Equal(t, "ab", spans[2].Message)
+	require.Equal(t, "run x"+strings.Repeat("é", valueMax/2-1), spans[3].Name)
+}
+
 // A node that does not trace has neither a tracer nor spans, and all is as before.
 func TestNoTracer(t *testing.T) {
 	tracer, err := New(Config{Settings: Defaults()})
