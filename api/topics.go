@@ -239,6 +239,7 @@ const (
 	messageShown      = 500  // bytes of an error's message
 	messageShownLeast = 100  // of one in a row that is too long
 	rowMax            = 5000 // bytes of the row's JSON
+	rowRest           = 2500 // bytes of it that are no long texts: names, numbers and times
 )
 
 // briefly leaves out of a list what only one execution's own page shows: results, details, and the end of a long message; and of a row that is
@@ -276,10 +277,37 @@ var leftOut = []func(*form.ExecutionView){
 	func(e *form.ExecutionView) { e.Session, e.CreatedBy = "", "" },
 }
 
-// shortRow reports whether a row is within its bound.
+// shortRow reports whether a row is within its bound. Most are by their texts alone.
 func shortRow(e *form.ExecutionView) bool {
+	texts := jsonMost(e.ActionRef, e.Version, e.Pool, string(e.Worker), e.Session, e.CreatedBy, e.IdempotencyKey, e.RetryReason, e.TraceState)
+	for name, value := range e.Labels {
+		texts += jsonMost(name, value)
+	}
+	if e.Error != nil {
+		texts += jsonMost(string(e.Error.Code), e.Error.Message, e.Error.Type, e.Error.Class, e.Error.NoRetry, e.Error.FailedBy, e.Error.Exit)
+	}
+	if texts < rowMax-rowRest {
+		return true
+	}
 	text, err := json.Marshal(e)
 	return err != nil || len(text) <= rowMax
+}
+
+// jsonMost is how many bytes texts have at most in JSON.
+func jsonMost(texts ...string) (n int) {
+	for _, text := range texts {
+		for i := range len(text) {
+			switch c := text[i]; {
+			case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&', c == 0x7f:
+				n += 6
+			case c < 0x80:
+				n++
+			default: // two line separators take six for their three, and what is no UTF-8 six for one
+				n += 6
+			}
+		}
+	}
+	return n
 }
 
 // endedKept is for how long an execution that has ended is shown as it was read: little can become of it, but a retry or its end by retention.
