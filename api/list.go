@@ -70,8 +70,18 @@ func (s *server) page(ctx context.Context, f store.Filter) (*ExecutionList, erro
 }
 
 func filterOf(q query) (f store.Filter, err error) {
-	f.Action, f.Pool, f.Session, f.Worker = q.text("action"), q.text("pool"), q.text("session"), messages.WorkerID(q.text("worker"))
-	f.Error, f.Key = messages.Code(q.text("error")), q.text("key")
+	f.Key = q.text("key")
+	for _, of := range []struct {
+		name string
+		list *[]string
+	}{{"action", &f.Actions}, {"pool", &f.Pools}, {"session", &f.Sessions}, {"worker", &f.Workers}} {
+		if *of.list, err = q.several(of.name); err != nil {
+			return f, err
+		}
+	}
+	if f.Errors, err = q.codes("error"); err != nil {
+		return f, err
+	}
 	if f.Statuses, err = q.statuses("status"); err != nil {
 		return f, err
 	}
@@ -111,6 +121,15 @@ func filterOf(q query) (f store.Filter, err error) {
 		return f, invalid("order must be newest or oldest, got %q", clip(order))
 	}
 	return f, err
+}
+
+// codes reads error codes.
+func (q query) codes(name string) (list []messages.Code, err error) {
+	texts, err := q.several(name)
+	for _, text := range texts {
+		list = append(list, messages.Code(text))
+	}
+	return list, err
 }
 
 // was reads what befell executions, each alone or several joined with commas.

@@ -21,7 +21,7 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 		"status=failed,timed_out&status=completed":                             {Statuses: []messages.Status{messages.Failed, messages.TimedOut, messages.Completed}},
 		"label=a%3Db&label=c%3D":                                               {Labels: [][2]string{{"a", "b"}, {"c", ""}}},
 		"q=connection+%22refused%22":                                           {Text: `connection "refused"`},
-		"error=action_error&key=k":                                             {Error: "action_error", Key: "k"},
+		"error=action_error&key=k":                                             {Errors: []messages.Code{"action_error"}, Key: "k"},
 		"id_prefix=01A1-fd":                                                    {IDPrefix: "01a1fd"},
 		"from=2030-01-31T08:00:00Z&to=2030-01-31T10:00:00%2B01:00":             {From: from, To: to},
 		"ended_from=2030-01-31T08:00:00Z&ended_to=2030-01-31T10:00:00%2B01:00": {EndedFrom: from, EndedTo: to},

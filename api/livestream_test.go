@@ -476,7 +476,8 @@ func TestAStreamGoesOnWithoutTheStore(t *testing.T) {
 
 func TestConcerns(t *testing.T) {
 	t.Parallel()
-	failed := store.Filter{Statuses: []messages.Status{messages.Failed}, Pool: "go", Action: "a", Session: "s", Worker: "n/go/1"}
+	failed := store.Filter{Statuses: []messages.Status{messages.Failed}, Pools: []string{"go"}, Actions: []string{"a"}, Sessions: []string{"s"}, Workers: []string{"n/go/1"}}
+	either := store.Filter{Pools: []string{"go", "python"}, Actions: []string{"a", "b"}, Sessions: []string{"s", "t"}, Workers: []string{"n/go/1", "n/go/2"}}
 	for name, c := range map[string]struct {
 		f    store.Filter
 		c    hub.Change
@@ -490,6 +491,11 @@ func TestConcerns(t *testing.T) {
 		"another action":        {failed, hub.Change{Action: "b"}, false},
 		"another session":       {failed, hub.Change{Session: "t"}, false},
 		"another worker":        {failed, hub.Change{Worker: "n/go/2"}, false},
+		"one of two pools":      {either, hub.Change{Pool: "python", Action: "b", Session: "t", Worker: "n/go/2"}, true},
+		"none of two pools":     {either, hub.Change{Pool: "shell"}, false},
+		"none of two actions":   {either, hub.Change{Action: "c"}, false},
+		"none of two sessions":  {either, hub.Change{Session: "u"}, false},
+		"none of two workers":   {either, hub.Change{Worker: "n/go/3"}, false},
 		"a status that is not":  {store.Filter{Not: store.Exclusion{Statuses: []messages.Status{messages.Failed}}}, hub.Change{Status: messages.Failed}, false},
 		"what has not ended":    {store.Filter{EndedFrom: time.Unix(1, 0)}, hub.Change{Status: messages.Running}, false},
 		"what has ended":        {store.Filter{EndedTo: time.Unix(1, 0)}, hub.Change{Status: messages.Failed}, true},

@@ -221,8 +221,10 @@ func topicList(s *server, q query) (func(context.Context) (any, error), func(*hu
 
 // concerns reports whether an execution can be in a list after a change, by what the change says of it.
 func concerns(f *store.Filter, c *hub.Change) bool {
-	differs := func(wanted, is string) bool { return wanted != "" && is != "" && wanted != is }
-	if differs(f.Action, c.Action) || differs(f.Pool, c.Pool) || differs(f.Session, c.Session) || differs(string(f.Worker), c.Worker) {
+	differs := func(wanted []string, is string) bool {
+		return len(wanted) > 0 && is != "" && !slices.Contains(wanted, is)
+	}
+	if differs(f.Actions, c.Action) || differs(f.Pools, c.Pool) || differs(f.Sessions, c.Session) || differs(f.Workers, c.Worker) {
 		return false
 	}
 	if c.Status == 0 {

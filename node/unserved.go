@@ -93,7 +93,7 @@ func (p *unservedPools) end(ctx context.Context) error {
 // endWork ends what is due of a pool that nobody serves, page by page of all that waits there. A round goes over a bounded
 // number of pages, and the next one goes on behind them, so that what may stay hides nothing.
 func (p *unservedPools) endWork(ctx context.Context, pool string) error {
-	f := store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested}, Limit: sweepBatch, Before: p.by[pool].next}
+	f := store.Filter{Pools: []string{pool}, Statuses: []messages.Status{messages.Requested}, Limit: sweepBatch, Before: p.by[pool].next}
 	for range sweepBatches {
 		page, err := p.store.List(ctx, f)
 		if err != nil {

@@ -104,7 +104,7 @@ func (q *executions) countMinutes(ctx context.Context, f *store.Filter, fields [
 func byMinutes(f *store.Filter, fields []facets.Field) bool {
 	not := &f.Not
 	switch {
-	case f.From.IsZero(), f.Ends(), f.Session != "", f.Worker != "", len(f.Labels) > 0, f.Key != "", f.IDPrefix != "", len(f.Was) > 0, f.Text != "":
+	case f.From.IsZero(), f.Ends(), len(f.Sessions)+len(f.Workers)+len(f.Labels) > 0, f.Key != "", f.IDPrefix != "", len(f.Was) > 0, f.Text != "":
 		return false
 	case len(not.Sessions)+len(not.Workers)+len(not.Labels) > 0:
 		return false
@@ -117,7 +117,11 @@ func byMinutes(f *store.Filter, fields []facets.Field) bool {
 // ofMinutes reports whether a filter that the counts by minute can answer has what is counted of the key.
 func ofMinutes(f *store.Filter, k *rollup.Key) bool {
 	not := &f.Not
-	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, k.Status)) && (f.Action == "" || f.Action == k.Action) &&
-		(f.Pool == "" || f.Pool == k.Pool) && (f.Error == "" || f.Error == k.Code) && !slices.Contains(not.Statuses, k.Status) &&
-		!slices.Contains(not.Actions, k.Action) && !slices.Contains(not.Pools, k.Pool) && !slices.Contains(not.Errors, k.Code)
+	return fits(f.Statuses, not.Statuses, k.Status) && fits(f.Actions, not.Actions, k.Action) && fits(f.Pools, not.Pools, k.Pool) &&
+		fits(f.Errors, not.Errors, k.Code)
+}
+
+// fits reports whether a value is one of the wanted ones, if there are any, and none of the others.
+func fits[T comparable](wanted, not []T, is T) bool {
+	return (len(wanted) == 0 || slices.Contains(wanted, is)) && !slices.Contains(not, is)
 }

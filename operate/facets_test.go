@@ -25,12 +25,14 @@ func TestWhatCountsByMinuteAnswer(t *testing.T) {
 	}{
 		"a time":                {store.Filter{From: from}, some, true},
 		"no time":               {store.Filter{}, some, false},
-		"fields of the counts":  {store.Filter{From: from, Action: "a", Pool: "p", Error: "e", Statuses: []messages.Status{messages.Failed}}, some, true},
+		"fields of the counts":  {store.Filter{From: from, Actions: []string{"a"}, Pools: []string{"p"}, Errors: []messages.Code{"e"}, Statuses: []messages.Status{messages.Failed}}, some, true},
+		"several of each":       {store.Filter{From: from, Actions: []string{"a", "b"}, Pools: []string{"p", "q"}, Errors: []messages.Code{"e", "f"}}, some, true},
+		"several workers":       {store.Filter{From: from, Workers: []string{"v", "w"}}, some, false},
 		"what has not ended":    {store.Filter{From: from, Statuses: []messages.Status{messages.Failed, messages.Running}}, some, false},
 		"what ended from":       {store.Filter{From: from, EndedFrom: from}, some, false},
 		"what ended before":     {store.Filter{From: from, EndedTo: from}, some, false},
-		"a worker":              {store.Filter{From: from, Worker: "w"}, some, false},
-		"a session":             {store.Filter{From: from, Session: "s"}, some, false},
+		"a worker":              {store.Filter{From: from, Workers: []string{"w"}}, some, false},
+		"a session":             {store.Filter{From: from, Sessions: []string{"s"}}, some, false},
 		"a label":               {store.Filter{From: from, Labels: [][2]string{{"a", "b"}}}, some, false},
 		"a key":                 {store.Filter{From: from, Key: "k"}, some, false},
 		"a text":                {store.Filter{From: from, Text: "refused"}, some, false},
@@ -43,13 +45,16 @@ func TestWhatCountsByMinuteAnswer(t *testing.T) {
 	}
 	k := rollup.Key{Pool: "p", Action: "a", Status: messages.Failed, Code: "e"}
 	for name, f := range map[string]store.Filter{
-		"status": {Statuses: []messages.Status{messages.Completed}}, "action": {Action: "b"}, "pool": {Pool: "q"}, "error": {Error: "f"},
-		"not status": {Not: store.Exclusion{Statuses: []messages.Status{messages.Failed}}}, "not action": {Not: store.Exclusion{Actions: []string{"a"}}},
+		"status": {Statuses: []messages.Status{messages.Completed}}, "action": {Actions: []string{"b"}}, "pool": {Pools: []string{"q"}}, "error": {Errors: []messages.Code{"f"}},
+		"actions": {Actions: []string{"b", "c"}}, "pools": {Pools: []string{"q", "r"}}, "errors": {Errors: []messages.Code{"f", ""}},
+		"pools but one": {Pools: []string{"p", "q"}, Not: store.Exclusion{Pools: []string{"p"}}},
+		"not status":    {Not: store.Exclusion{Statuses: []messages.Status{messages.Failed}}}, "not action": {Not: store.Exclusion{Actions: []string{"a"}}},
 		"not pool": {Not: store.Exclusion{Pools: []string{"p"}}}, "not error": {Not: store.Exclusion{Errors: []messages.Code{"e"}}},
 	} {
 		require.False(t, ofMinutes(&f, &k), name)
 	}
-	require.True(t, ofMinutes(&store.Filter{Statuses: []messages.Status{messages.Failed}, Action: "a", Pool: "p", Error: "e"}, &k))
+	require.True(t, ofMinutes(&store.Filter{Statuses: []messages.Status{messages.Failed}, Actions: []string{"a"}, Pools: []string{"p"}, Errors: []messages.Code{"e"}}, &k))
+	require.True(t, ofMinutes(&store.Filter{Actions: []string{"b", "a"}, Pools: []string{"p", "q"}, Errors: []messages.Code{"f", "e"}, Not: store.Exclusion{Pools: []string{"q"}}}, &k))
 }
 
 // pagesOf is a store that remembers when the pages that it was asked for were to end.
@@ -118,12 +123,17 @@ func TestALongListIsCountedByMinutes(t *testing.T) {
 		{Minute: now.Truncate(time.Minute), Incarnation: messages.NewIncarnation(), Pool: "other", Action: "core.echo", Version: "1", Status: messages.Completed, N: 3},
 		{Minute: now.Add(-2 * time.Hour).Truncate(time.Minute), Incarnation: messages.NewIncarnation(), Pool: "shell", Action: "core.echo", Version: "1", Status: messages.Completed, N: 1},
 	}))
-	f.Pool = "shell"
+	f.Pools = []string{"shell"}
 	counts, values, reached = ask(f, facets.Status, facets.Version)
 	require.Equal(t, facets.Minutes, counts.Basis)
 	require.Equal(t, store.MoreEnd, reached.More)
 	require.EqualValues(t, 7_000, counts.All)
 	require.Equal(t, []facets.Count{{Value: "core.echo@1", N: 7_000}}, values["version"])
+	pools := f
+	pools.Pools = []string{"shell", "other"}
+	counts, values, _ = ask(pools, facets.Status, facets.Pool)
+	require.Equal(t, facets.Minutes, counts.Basis)
+	require.Equal(t, []facets.Count{{Value: "shell", N: 7_000}, {Value: "other", N: 3}}, values["pool"], "the counts of both")
 
 	old := now.Add(-9 * time.Hour).Truncate(time.Hour)
 	require.NoError(t, c.store.SaveRollups(t.Context(), []store.Rollup{

@@ -39,9 +39,9 @@ func (q *executions) LineAt(ctx context.Context, id messages.ExecutionID, at tim
 		return v, found("execution", id, err)
 	}
 	line.Of = &e
-	f := store.Filter{Pool: e.Pool, To: at.Add(time.Microsecond), Limit: listPage}
+	f := store.Filter{Pools: []string{e.Pool}, To: at.Add(time.Microsecond), Limit: listPage}
 	if line.Which == roster.SessionLine {
-		f.Session = e.Session
+		f.Sessions = []string{e.Session}
 	}
 	reached, err := walk(ctx, q.cfg.Store, f, lineWalk, lineTime, line.Look)
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *steering) Runs(ctx context.Context, id messages.WorkerID) (view.WorkerR
 	if shut := s.cfg.Self.Gate(); shut != nil {
 		return v, shut
 	}
-	page, err := s.cfg.Store.List(ctx, store.Filter{Worker: id, Limit: RunsMax})
+	page, err := s.cfg.Store.List(ctx, store.Filter{Workers: []string{string(id)}, Limit: RunsMax})
 	if err != nil {
 		return v, err
 	}

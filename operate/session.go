@@ -67,7 +67,7 @@ func (s *sessions) boundTo(v *view.SessionDetail) messages.WorkerID {
 
 // queue reads what of a session has not ended, and keeps the oldest.
 func (s *sessions) queue(ctx context.Context, v *view.SessionDetail, within time.Duration) error {
-	f := store.Filter{Pool: v.Pool, Session: v.Session.Session.Session, Limit: sessionPage, Statuses: slices.DeleteFunc(messages.Statuses(), messages.Status.Terminal)}
+	f := store.Filter{Pools: []string{v.Pool}, Sessions: []string{v.Session.Session.Session}, Limit: sessionPage, Statuses: slices.DeleteFunc(messages.Statuses(), messages.Status.Terminal)}
 	reached, err := walk(ctx, s.cfg.Store, f, store.ListWalk, within, func(e *messages.Execution) { v.Queue = append(v.Queue, workOf(e)) })
 	if err != nil {
 		return err

@@ -290,7 +290,7 @@ func (r *timelineReads) session(ctx context.Context) {
 		return
 	}
 	page := keep(r, func() (store.Page, error) {
-		return r.store.List(ctx, store.Filter{Session: e.Session, Pool: e.Pool, Before: e.Seq, Limit: timelineBefore})
+		return r.store.List(ctx, store.Filter{Sessions: []string{e.Session}, Pools: []string{e.Pool}, Before: e.Seq, Limit: timelineBefore})
 	})
 	n := len(page.Executions)
 	r.Before = slices.DeleteFunc(page.Executions, func(p messages.Execution) bool {

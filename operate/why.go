@@ -163,7 +163,7 @@ func (q *executions) behind(ctx context.Context, e *messages.Execution, turn ros
 		return roster.NotLoaded, time.Time{}, turn
 	}
 	earlier, err := q.cfg.Store.List(ctx, store.Filter{
-		Session: e.Session, Pool: e.Pool, Before: e.Seq, Limit: 1000,
+		Sessions: []string{e.Session}, Pools: []string{e.Pool}, Before: e.Seq, Limit: 1000,
 		Statuses: []messages.Status{messages.Requested, messages.Scheduling, messages.Scheduled, messages.Running, messages.Cancelling},
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
@@ -10,16 +11,17 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Filter says which executions a list has. Those of one field are alternatives; the fields, and several labels, hold together.
+// Filter says which executions a list has. Those of one field are alternatives; the fields, and several labels, hold together. A field has
+// few values: a list by several actions or sessions merges one walk of an index for each.
 type Filter struct {
 	Statuses []messages.Status
-	Action   string
-	Pool     string
-	Session  string
-	Worker   messages.WorkerID
-	Labels   [][2]string   // key, value: each of them
-	Error    messages.Code // of an execution that ended without a result
-	Text     string        // in such an error as it is stored, within its first ErrorSearched bytes; ASCII letters match in either case
+	Actions  []string
+	Pools    []string
+	Sessions []string
+	Workers  []string
+	Labels   [][2]string     // key, value: each of them
+	Errors   []messages.Code // of an execution that ended without a result
+	Text     string          // in such an error as it is stored, within its first ErrorSearched bytes; ASCII letters match in either case
 	// ParametersOf are actions in whose parameters the Text is searched, too: in the first ParametersSearched bytes, where they have no more
 	// than ParametersMax.
 	ParametersOf []string
@@ -164,12 +166,15 @@ const (
 // unusual are the statuses of executions that ended without a result.
 var unusual = []messages.Status{messages.Failed, messages.TimedOut, messages.Cancelled, messages.Abandoned}
 
+// Each is a field's values in order, each once, as a walk of an index for each value needs them.
+func Each[T cmp.Ordered](values []T) []T { return slices.Compact(slices.Sorted(slices.Values(values))) }
+
 // Walked are the statuses whose indexes a list by status walks.
 func (f *Filter) Walked() []messages.Status {
 	if len(f.Statuses) > 0 {
-		return slices.Compact(slices.Sorted(slices.Values(f.Statuses)))
+		return Each(f.Statuses)
 	}
-	if f.Error != "" || f.Text != "" {
+	if len(f.Errors) > 0 || f.Text != "" {
 		return unusual
 	}
 	return nil
@@ -185,11 +190,11 @@ func (f *Filter) Drive(narrow bool) Drive {
 		return DriveID
 	case len(f.Labels) > 0:
 		return DriveLabel
-	case f.Session != "":
+	case len(f.Sessions) > 0:
 		return DriveSession
 	case len(walked) > 0 && !slices.Contains(walked, messages.Completed):
 		return DriveStatuses
-	case f.Action != "":
+	case len(f.Actions) > 0:
 		return DriveAction
 	}
 	return DriveAll
@@ -213,14 +218,14 @@ func (f *Filter) Requested() (from, to time.Time) {
 
 // Alone reports whether the index answers the whole filter, so that a walk is no longer than a page.
 func (f *Filter) Alone(drive Drive) bool {
-	if f.Error != "" || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || f.Ends() || !f.Not.isZero() || f.IDPrefix != "" || len(f.Was) > 0 {
+	if len(f.Errors) > 0 || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || f.Ends() || !f.Not.isZero() || f.IDPrefix != "" || len(f.Was) > 0 {
 		return false
 	}
 	if f.PoolWaits() {
 		return drive == DriveStatuses
 	}
 	n := len(f.Labels)
-	for _, set := range []bool{f.Key != "", f.Session != "", f.Action != "", f.Pool != "", f.Worker != "", len(f.Statuses) > 0} {
+	for _, set := range []bool{f.Key != "", len(f.Sessions) > 0, len(f.Actions) > 0, len(f.Pools) > 0, len(f.Workers) > 0, len(f.Statuses) > 0} {
 		if set {
 			n++
 		}
@@ -228,10 +233,10 @@ func (f *Filter) Alone(drive Drive) bool {
 	return n == 0 || n == 1 && drive != DriveAll
 }
 
-// PoolWaits reports whether the list is of one pool's executions that have not ended: the pool leads the indexes of both stages.
+// PoolWaits reports whether the list is of some pools' executions that have not ended: the pool leads the indexes of both stages.
 func (f *Filter) PoolWaits() bool {
-	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
-		len(f.Labels) == 0 && f.Session == "" && f.Action == "" && f.Worker == "" && f.Key == ""
+	return len(f.Pools) > 0 && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
+		len(f.Labels)+len(f.Sessions)+len(f.Actions)+len(f.Workers) == 0 && f.Key == ""
 }
 
 func (x *Exclusion) isZero() bool {

@@ -196,15 +196,16 @@ func (l *listing) walk(size, walkMax int) string {
 	case store.DriveLabel:
 		return in("execution_label WHERE key = " + l.arg(encodeText(f.Labels[0][0])) + " AND value = " + l.arg(encodeText(f.Labels[0][1])))
 	case store.DriveSession:
-		return in("execution WHERE session = " + l.arg(encodeText(f.Session)))
+		return l.merged(f.Sessions, func(session string) string { return in("execution WHERE session = " + session) })
 	case store.DriveStatuses:
 		return l.statuses()
 	case store.DriveAction:
 		// The index by action alone answers pairs. One plan serves all actions, and expects that each has many executions: by the action
 		// itself it would walk all requests in their order, and for an action that has none, to the end.
-		action := l.arg(encodeText(f.Action))
-		return "SELECT " + l.columns + " FROM request WHERE (action, seq) < (" + action + ", " + below + ") AND (action, seq) > (" + action + ", " + above + ")" +
-			" ORDER BY action" + l.order() + ", seq" + l.order() + limit
+		return l.merged(f.Actions, func(action string) string {
+			return "SELECT " + l.columns + " FROM request WHERE (action, seq) < (" + action + ", " + below + ") AND (action, seq) > (" + action + ", " + above + ")" +
+				" ORDER BY action" + l.order() + ", seq" + l.order() + limit
+		})
 	}
 	return in("request WHERE true")
 }
@@ -215,11 +216,13 @@ func (l *listing) statuses() string {
 	active, ranks, ofPool := false, ranksSQL, ""
 	walked := l.f.Walked()
 	// The server refuses a parameter that no part of the statement uses.
-	if l.f.Pool != "" && slices.ContainsFunc(walked, func(s messages.Status) bool {
+	if len(l.f.Pools) > 0 && slices.ContainsFunc(walked, func(s messages.Status) bool {
 		return s == messages.Requested || s >= messages.Scheduled && !s.Terminal()
 	}) {
-		pool := l.arg(encodeText(l.f.Pool))
-		ranks, ofPool = strings.ReplaceAll(ranksSQL, "rank IS NOT NULL", "rank IS NOT NULL AND pool = "+pool), " AND pool = "+pool
+		pools := l.isOne("pool", l.f.Pools)
+		if ranks, ofPool = ranksSQL+" WHERE "+pools, " AND "+pools; len(l.f.Pools) == 1 {
+			ranks = strings.ReplaceAll(ranksSQL, "rank IS NOT NULL", "rank IS NOT NULL"+ofPool)
+		}
 	}
 	for _, st := range walked {
 		switch {
@@ -252,12 +255,16 @@ const ranksSQL = `WITH RECURSIVE k AS (
 func (l *listing) where() string {
 	f := l.f
 	var b strings.Builder
-	for _, and := range [...][2]string{
-		{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}, {"r.idempotency_key", f.Key},
-	} {
-		if and[1] != "" {
-			b.WriteString(" AND " + and[0] + " = " + l.arg(encodeText(and[1])))
+	for _, and := range [...]struct {
+		column string
+		values []string
+	}{{"r.action", f.Actions}, {"e.pool", f.Pools}, {"e.session", f.Sessions}, {"e.worker_id", f.Workers}} {
+		if len(and.values) > 0 {
+			b.WriteString(" AND " + l.isOne(and.column, and.values))
 		}
+	}
+	if f.Key != "" {
+		b.WriteString(" AND r.idempotency_key = " + l.arg(encodeText(f.Key)))
 	}
 	if len(f.Statuses) > 0 {
 		b.WriteString(" AND e.status = ANY(" + l.arg(numbers(f.Statuses)) + ")")
@@ -268,8 +275,12 @@ func (l *listing) where() string {
 	if len(f.Labels) > 0 && f.Drive(l.stretch.narrow) != store.DriveLabel {
 		b.WriteString(" AND " + l.labelled(f.Labels[0]))
 	}
-	if f.Error != "" {
-		b.WriteString(" AND " + l.failed(f.Error))
+	if len(f.Errors) > 0 {
+		b.WriteString(" AND (" + l.failed(f.Errors[0]))
+		for _, code := range f.Errors[1:] {
+			b.WriteString(" OR " + l.failed(code))
+		}
+		b.WriteString(")")
 	}
 	if f.Text != "" {
 		b.WriteString(" AND " + l.holding(f))
@@ -335,11 +346,7 @@ func (l *listing) not(b *strings.Builder) {
 		if len(and.values) == 0 {
 			continue
 		}
-		values := make([]string, len(and.values))
-		for i, value := range and.values {
-			values[i] = encodeText(value)
-		}
-		b.WriteString(" AND " + and.column + " <> ALL(" + l.arg(values) + "::text[])")
+		b.WriteString(" AND " + and.column + " <> ALL(" + l.arg(encodeTexts(and.values)) + "::text[])")
 	}
 	if len(x.Statuses) > 0 {
 		b.WriteString(" AND e.status <> ALL(" + l.arg(numbers(x.Statuses)) + ")")
@@ -368,12 +375,4 @@ func (l *listing) storedError() string {
 		of = "w"
 	}
 	return "coalesce(" + of + ".error, (SELECT long.error FROM outcome long WHERE long.seq = w.seq))"
-}
-
-func numbers(statuses []messages.Status) []int16 {
-	out := make([]int16, len(statuses))
-	for i, s := range statuses {
-		out[i] = int16(s)
-	}
-	return out
 }

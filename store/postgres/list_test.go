@@ -27,7 +27,7 @@ func TestAListLooksABoundedWay(t *testing.T) {
 	stored, err := s.Submit(t.Context(), all)
 	require.NoError(t, err)
 	for _, oldest := range []bool{false, true} {
-		f := store.Filter{Pool: "rare", Limit: 5, Oldest: oldest}
+		f := store.Filter{Pools: []string{"rare"}, Limit: 5, Oldest: oldest}
 		var found []messages.ExecutionID
 		walked := 0
 		for {
@@ -69,7 +69,7 @@ func TestAListLooksABoundedTime(t *testing.T) {
 	executions[0].Pool, executions[all-1].Pool = "rare", "rare"
 	_, err := s.Submit(t.Context(), executions)
 	require.NoError(t, err)
-	f := store.Filter{Pool: "rare", Limit: 5}
+	f := store.Filter{Pools: []string{"rare"}, Limit: 5}
 	var found []messages.ExecutionID
 	walked, pages := 0, 0
 	for more := store.MoreUnsearched; more == store.MoreUnsearched; pages++ {
@@ -103,7 +103,7 @@ func TestAListWalksInParts(t *testing.T) {
 	_, err := s.Submit(t.Context(), executions)
 	require.NoError(t, err)
 	for _, oldest := range []bool{false, true} {
-		f := store.Filter{Pool: "rare", Limit: 8, Oldest: oldest}
+		f := store.Filter{Pools: []string{"rare"}, Limit: 8, Oldest: oldest}
 		var found []messages.ExecutionID
 		for more := store.MoreFound; more == store.MoreFound; {
 			page, err := s.List(t.Context(), f)

@@ -39,9 +39,9 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 	for name, f := range map[string]store.Filter{
-		"all": {}, "middle": {Before: 500_000}, "action": {Action: "core.a3"}, "pool": {Pool: "pool2"}, "no pool": {Pool: "x"}, "worker": {Worker: "n/p/7"},
+		"all": {}, "middle": {Before: 500_000}, "action": {Actions: []string{"core.a3"}}, "pool": {Pools: []string{"pool2"}}, "no pool": {Pools: []string{"x"}}, "worker": {Workers: []string{"n/p/7"}},
 		"requested": {Statuses: []messages.Status{messages.Requested}}, "failed": {Statuses: []messages.Status{messages.Failed}},
-		"completed": {Statuses: []messages.Status{messages.Completed}}, "failed of pool": {Pool: "pool0", Statuses: []messages.Status{messages.Failed}},
+		"completed": {Statuses: []messages.Status{messages.Completed}}, "failed of pool": {Pools: []string{"pool0"}, Statuses: []messages.Status{messages.Failed}},
 	} {
 		run("list "+name, func() error { _, err := s.List(b.Context(), f); return err })
 	}

@@ -269,10 +269,10 @@ func aPoolBehindOthers(l *large) {
 	l.waiting(3, "gone", time.Hour, 0)
 	l.waiting(l.rows, "go", time.Hour, 0)
 	l.took("list", func() {
-		page, err := l.List(l.t.Context(), store.Filter{Pool: "gone", Statuses: []messages.Status{messages.Requested}, Limit: 2})
+		page, err := l.List(l.t.Context(), store.Filter{Pools: []string{"gone"}, Statuses: []messages.Status{messages.Requested}, Limit: 2})
 		require.NoError(l.t, err)
 		require.Len(l.t, page.Executions, 2)
-		page, err = l.List(l.t.Context(), store.Filter{Pool: "gone", Statuses: []messages.Status{messages.Requested}, Limit: 2, Before: page.Next})
+		page, err = l.List(l.t.Context(), store.Filter{Pools: []string{"gone"}, Statuses: []messages.Status{messages.Requested}, Limit: 2, Before: page.Next})
 		require.NoError(l.t, err)
 		require.Len(l.t, page.Executions, 1)
 		require.Zero(l.t, page.Next)
@@ -322,13 +322,17 @@ func listsOfTheConsole(l *large) {
 	for name, f := range map[string]store.Filter{
 		"all": {}, "oldest": {Oldest: true}, "failed": {Statuses: failed}, "completed": {Statuses: []messages.Status{messages.Completed}},
 		"running": {Statuses: []messages.Status{messages.Running, messages.Cancelling}}, "requested": {Statuses: []messages.Status{messages.Requested}},
-		"action": {Action: "core.noop"}, "no such action": {Action: "core.none"}, "pool": {Pool: "ends"}, "no such pool": {Pool: "none"},
-		"session": {Session: "s500"}, "no such session": {Session: "none"}, "failed of a session": {Session: "s500", Statuses: failed},
-		"worker": {Worker: "n/ends/4"}, "no such worker": {Worker: "n/ends/none"}, "failed of a worker": {Worker: "n/ends/4", Statuses: failed},
-		"label": {Labels: [][2]string{{"team", "team10"}}}, "no such label": {Labels: [][2]string{{"team", "none"}}}, "error": {Error: "boom"}, "no such error": {Error: "none"}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"},
+		"action": {Actions: []string{"core.noop"}}, "no such action": {Actions: []string{"core.none"}}, "pool": {Pools: []string{"ends"}}, "no such pool": {Pools: []string{"none"}},
+		"session": {Sessions: []string{"s500"}}, "no such session": {Sessions: []string{"none"}}, "failed of a session": {Sessions: []string{"s500"}, Statuses: failed},
+		"worker": {Workers: []string{"n/ends/4"}}, "no such worker": {Workers: []string{"n/ends/none"}}, "failed of a worker": {Workers: []string{"n/ends/4"}, Statuses: failed},
+		"label": {Labels: [][2]string{{"team", "team10"}}}, "no such label": {Labels: [][2]string{{"team", "none"}}}, "error": {Errors: []messages.Code{"boom"}}, "no such error": {Errors: []messages.Code{"none"}}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"},
 		"key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "since": {From: since}, "until": {To: since}, "failed within": {Statuses: failed, From: since, To: time.Now()},
 		"failed, oldest first": {Statuses: failed, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
 		"not that action": {Not: store.Exclusion{Actions: []string{"core.noop"}}},
+		"actions":         {Actions: []string{"core.noop", "core.none"}}, "no such actions": {Actions: []string{"core.none", "core.nil"}}, "no such pool of actions": {Actions: []string{"core.noop", "core.none"}, Pools: []string{"none"}},
+		"sessions": {Sessions: []string{"s500", "s40", "none"}}, "no such sessions": {Sessions: []string{"none", "nil"}}, "failed of sessions": {Sessions: []string{"s500", "s40"}, Statuses: failed},
+		"pools": {Pools: []string{"ends", "none"}}, "no such pools": {Pools: []string{"none", "nil"}}, "workers": {Workers: []string{"n/ends/4", "n/ends/8"}}, "no such workers": {Workers: []string{"n/ends/none", "n/ends/nil"}},
+		"errors": {Errors: []messages.Code{"boom", "none"}}, "waiting in pools": {Pools: []string{"ends", "none"}, Statuses: []messages.Status{messages.Requested, messages.Running}},
 	} {
 		l.took(name, func() {
 			page, err := l.List(l.t.Context(), f)
@@ -350,7 +354,7 @@ func listsOfTheConsole(l *large) {
 		}
 	}
 	require.Equal(l.t, 1, keyed)
-	require.Equal(l.t, 1, acted)
+	require.Equal(l.t, 3, acted, "by one action, by two, and by two with another filter")
 	l.took("a count", func() {
 		counted, err := l.CountRequested(l.t.Context(), store.CountQuery{From: since, To: time.Now().Add(time.Minute), Most: store.ListWalk})
 		require.NoError(l.t, err)

@@ -116,12 +116,12 @@ func BenchmarkList(b *testing.B) {
 	s := open(b, sqlite.Config{})
 	sqlite.Grow(b, s, 1_000_000)
 	for name, f := range map[string]store.Filter{
-		"all": {}, "middle": {Before: 500_000}, "action": {Action: "core.a3"}, "pool": {Pool: "pool2"}, "session": {Session: "s5"},
-		"worker": {Worker: "n/pool/7"}, "label": {Labels: [][2]string{{"k", "v50"}}}, "completed": {Statuses: []messages.Status{messages.Completed}},
+		"all": {}, "middle": {Before: 500_000}, "action": {Actions: []string{"core.a3"}}, "pool": {Pools: []string{"pool2"}}, "session": {Sessions: []string{"s5"}},
+		"worker": {Workers: []string{"n/pool/7"}}, "label": {Labels: [][2]string{{"k", "v50"}}}, "completed": {Statuses: []messages.Status{messages.Completed}},
 		"requested": {Statuses: []messages.Status{messages.Requested}}, "running": {Statuses: []messages.Status{messages.Running}},
 		"cancelled": {Statuses: []messages.Status{messages.Cancelled}}, "failed": {Statuses: []messages.Status{messages.Failed}},
 		"open":    {Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
-		"unknown": {Action: "core.none"}, "failed of pool": {Pool: "pool0", Statuses: []messages.Status{messages.Failed}},
+		"unknown": {Actions: []string{"core.none"}}, "failed of pool": {Pools: []string{"pool0"}, Statuses: []messages.Status{messages.Failed}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -80,7 +80,7 @@ func TestListLooksBackABoundedWay(t *testing.T) {
 	_, err := s.Submit(t.Context(), first)
 	require.NoError(t, err)
 	sqlite.Tamper(t, s.Path(), "UPDATE execution SET pool = 'rare', worker_id = 'w' WHERE seq IN (7, 1301)")
-	for name, f := range map[string]store.Filter{"pool": {Pool: "rare"}, "worker and status": {Worker: "w", Statuses: []messages.Status{messages.Completed, messages.Requested}}} {
+	for name, f := range map[string]store.Filter{"pool": {Pools: []string{"rare"}}, "worker and status": {Workers: []string{"w"}, Statuses: []messages.Status{messages.Completed, messages.Requested}}} {
 		var seqs []int64
 		pages := 0
 		for f.Limit = 2; ; pages++ {
@@ -109,7 +109,7 @@ func TestListLooksBackABoundedTime(t *testing.T) {
 	const all = 3000
 	sqlite.Grow(t, s, all)
 	sqlite.Tamper(t, s.Path(), "UPDATE execution SET pool = 'rare' WHERE seq IN (2, 2999)")
-	f := store.Filter{Pool: "rare", Limit: 2}
+	f := store.Filter{Pools: []string{"rare"}, Limit: 2}
 	var seqs []int64
 	walked, pages := 0, 0
 	for more := store.MoreUnsearched; more == store.MoreUnsearched; pages++ {

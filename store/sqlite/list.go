@@ -85,6 +85,7 @@ type listing struct {
 	drive        store.Drive
 	above, below int64   // seqs between these are left
 	ids          []int64 // of DriveID, in order
+	branches     []branch
 }
 
 // begin finds the part of the executions that the list looks at.
@@ -154,13 +155,21 @@ func (l *listing) tail() string {
 	return "seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?"
 }
 
+// take reads the next seqs of an index. The last arguments are those of tail.
+func (l *listing) take(c *conn, from string, args ...any) (seqs []int64, err error) {
+	err = c.query("SELECT seq FROM "+from+" AND "+l.tail(), func(row row) error {
+		seqs = append(seqs, row.integer(0))
+		return nil
+	}, args...)
+	return seqs, err
+}
+
 // next returns the next seqs to look at, in the list's order.
 func (l *listing) next(c *conn, n int) (seqs []int64, err error) {
 	take := func(from string, args ...any) error {
-		return c.query("SELECT seq FROM "+from+" AND "+l.tail(), func(row row) error {
-			seqs = append(seqs, row.integer(0))
-			return nil
-		}, append(args, l.above, l.below, int64(n))...)
+		some, err := l.take(c, from, append(args, l.above, l.below, int64(n))...)
+		seqs = append(seqs, some...)
+		return err
 	}
 	f := l.f
 	switch l.drive {
@@ -175,14 +184,14 @@ func (l *listing) next(c *conn, n int) (seqs []int64, err error) {
 	case store.DriveLabel:
 		err = take("execution_label WHERE key = ? AND value = ?", f.Labels[0][0], f.Labels[0][1])
 	case store.DriveSession:
-		err = take("execution INDEXED BY execution_session WHERE session = ?", f.Session)
+		seqs, err = l.each(c, "execution INDEXED BY execution_session WHERE session = ?", f.Sessions, n)
 	case store.DriveStatuses:
 		if err = l.statuses(c, take); err == nil {
 			seqs = l.ordered(seqs)
 			seqs = seqs[:min(len(seqs), n)]
 		}
 	case store.DriveAction:
-		err = take("request INDEXED BY request_action WHERE action = ?", f.Action)
+		seqs, err = l.each(c, "request INDEXED BY request_action WHERE action = ?", f.Actions, n)
 	default:
 		err = take("request NOT INDEXED WHERE true")
 	}
@@ -197,9 +206,11 @@ func (l *listing) statuses(c *conn, take func(from string, args ...any) error) e
 		case stage(s) == stageEnded:
 			err = take("execution INDEXED BY execution_unusual WHERE unusual = ?", int64(s))
 		case stage(s) == stageActive:
-			err = take("execution INDEXED BY execution_active WHERE on_worker = 1 AND status = ? AND (?2 = '' OR pool = ?2)", int64(s), l.f.Pool)
+			err = l.active(s, take)
+		case s == messages.Requested && len(l.f.Pools) == 0:
+			err = l.waiting(c, 0, math.MaxInt64, take)
 		case s == messages.Requested:
-			err = l.waiting(c, take)
+			err = l.waitingOf(c, take)
 		}
 		if err != nil {
 			return err
@@ -208,17 +219,32 @@ func (l *listing) statuses(c *conn, take func(from string, args ...any) error) e
 	return nil
 }
 
-// waiting takes the next ones of each rank, because ranks are not in order of time. A pool has at most three lanes of ten priorities, and
-// a million rows may wait.
-func (l *listing) waiting(c *conn, take func(from string, args ...any) error) error {
-	rank, last := int64(0), int64(math.MaxInt64)
-	if l.f.Pool != "" {
-		pool, err := c.number("SELECT n FROM pool WHERE name = ?", l.f.Pool)
-		if err != nil || pool == 0 {
+// active takes the next ones on workers. These are few.
+func (l *listing) active(s messages.Status, take func(from string, args ...any) error) error {
+	const onWorkers = "execution INDEXED BY execution_active WHERE on_worker = 1 AND status = ?"
+	if len(l.f.Pools) == 0 {
+		return take(onWorkers, int64(s))
+	}
+	return take(onWorkers+" AND "+isOne("pool", l.f.Pools), append([]any{int64(s)}, texts(l.f.Pools)...)...)
+}
+
+// waitingOf takes the next waiting ones of the filter's pools.
+func (l *listing) waitingOf(c *conn, take func(from string, args ...any) error) error {
+	for _, name := range store.Each(l.f.Pools) {
+		pool, err := c.number("SELECT n FROM pool WHERE name = ?", name)
+		if err == nil && pool != 0 {
+			err = l.waiting(c, pool*rankPool-1, (pool+1)*rankPool-1, take)
+		}
+		if err != nil {
 			return err
 		}
-		rank, last = pool*rankPool-1, (pool+1)*rankPool-1
 	}
+	return nil
+}
+
+// waiting takes the next ones of each rank above rank, up to last, because ranks are not in order of time. A pool has at most three lanes of
+// ten priorities, and a million rows may wait.
+func (l *listing) waiting(c *conn, rank, last int64, take func(from string, args ...any) error) error {
 	for {
 		next, err := c.number("SELECT min(rank) FROM execution INDEXED BY execution_waiting WHERE rank > ? AND rank <= ?", rank, last)
 		if err != nil || next == 0 {
@@ -236,7 +262,7 @@ func (l *listing) waiting(c *conn, take func(from string, args ...any) error) er
 func (l *listing) check(c *conn, seqs []int64, where string, args []any) (out []messages.Execution, err error) {
 	if where != "" {
 		from := "SELECT e.seq FROM execution e"
-		if strings.Contains(where, " r.") {
+		if strings.Contains(where, " r.") || strings.Contains(where, "+r.") {
 			from += " JOIN request r ON r.seq = e.seq"
 		}
 		in, all := l.among(seqs, args)
@@ -273,12 +299,16 @@ func (l *listing) among(seqs []int64, args []any) (in string, all []any) {
 func (l *listing) where() (sql string, args []any) {
 	f := l.f
 	and := func(condition string, values ...any) { sql, args = sql+" AND "+condition, append(args, values...) }
-	for _, equal := range [...][2]string{
-		{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}, {"r.idempotency_key", f.Key},
-	} {
-		if equal[1] != "" {
-			and(equal[0]+" = ?", equal[1])
+	for _, one := range [...]struct {
+		column string
+		values []string
+	}{{"r.action", f.Actions}, {"e.pool", f.Pools}, {"e.session", f.Sessions}, {"e.worker_id", f.Workers}} {
+		if len(one.values) > 0 {
+			and(isOne(one.column, one.values), texts(one.values)...)
 		}
+	}
+	if f.Key != "" {
+		and("r.idempotency_key = ?", f.Key)
 	}
 	if len(f.Statuses) > 0 {
 		and("e.status IN ("+places(len(f.Statuses))+")", numbers(f.Statuses)...)
@@ -288,9 +318,8 @@ func (l *listing) where() (sql string, args []any) {
 			and(labelled, label[0], label[1])
 		}
 	}
-	if f.Error != "" {
-		begins := store.ErrorBegins(f.Error)
-		and(failedWith, int64(len(begins)), begins)
+	if len(f.Errors) > 0 {
+		and("("+failedWith+strings.Repeat(" OR "+failedWith, len(f.Errors)-1)+")", beginnings(f.Errors)...)
 	}
 	switch text := store.ErrorHolds(f.Text); {
 	case f.Text == "":
@@ -357,11 +386,7 @@ func (l *listing) not(and func(condition string, values ...any)) {
 		if len(none.values) == 0 {
 			continue
 		}
-		values := make([]any, len(none.values))
-		for i, value := range none.values {
-			values[i] = value
-		}
-		and(none.column+" NOT IN ("+places(len(values))+")", values...)
+		and(none.column+" NOT IN ("+places(len(none.values))+")", texts(none.values)...)
 	}
 	if len(x.Statuses) > 0 {
 		and("e.status NOT IN ("+places(len(x.Statuses))+")", numbers(x.Statuses)...)
@@ -369,19 +394,10 @@ func (l *listing) not(and func(condition string, values ...any)) {
 	for _, label := range x.Labels {
 		and("NOT "+labelled, label[0], label[1])
 	}
-	for _, code := range x.Errors {
-		begins := store.ErrorBegins(code)
-		and("NOT "+failedWith, int64(len(begins)), begins)
+	for i := range x.Errors {
+		and("NOT "+failedWith, beginnings(x.Errors[i:i+1])...)
 	}
 }
 
 // places are the places of so many parameters.
 func places(n int) string { return "?" + strings.Repeat(", ?", n-1) }
-
-func numbers(statuses []messages.Status) []any {
-	out := make([]any, len(statuses))
-	for i, s := range statuses {
-		out[i] = int64(s)
-	}
-	return out
-}

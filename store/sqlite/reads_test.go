@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -22,15 +23,28 @@ func consoleReads(rows int) map[string]store.Filter {
 	return map[string]store.Filter{
 		"all": {}, "oldest": {Oldest: true}, "failed": {Statuses: failed}, "completed": {Statuses: []messages.Status{messages.Completed}},
 		"running": {Statuses: []messages.Status{messages.Running, messages.Cancelling}}, "requested": {Statuses: []messages.Status{messages.Requested}},
-		"action": {Action: "core.a1"}, "no such action": {Action: "core.none"}, "pool": {Pool: "pool1"}, "no such pool": {Pool: "none"},
-		"session": {Session: "s5"}, "no such session": {Session: "none"}, "failed of a session": {Session: "s500", Statuses: failed},
-		"worker": {Worker: "n/pool/7"}, "no such worker": {Worker: "n/pool/none"}, "failed of a worker": {Worker: "n/pool/7", Statuses: failed},
+		"action": {Actions: []string{"core.a1"}}, "no such action": {Actions: []string{"core.none"}}, "pool": {Pools: []string{"pool1"}}, "no such pool": {Pools: []string{"none"}},
+		"session": {Sessions: []string{"s5"}}, "no such session": {Sessions: []string{"none"}}, "failed of a session": {Sessions: []string{"s500"}, Statuses: failed},
+		"worker": {Workers: []string{"n/pool/7"}}, "no such worker": {Workers: []string{"n/pool/none"}}, "failed of a worker": {Workers: []string{"n/pool/7"}, Statuses: failed},
 		"label": {Labels: [][2]string{{"k", "v10"}}}, "no such label": {Labels: [][2]string{{"k", "none"}}}, "two labels": {Labels: [][2]string{{"k", "v10"}, {"l", "w"}}},
-		"error": {Error: "boom"}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"}, "key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "no such id": {IDPrefix: "ffffffffffffffff"},
+		"error": {Errors: []messages.Code{"boom"}}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"}, "key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "no such id": {IDPrefix: "ffffffffffffffff"},
 		"since": {From: mid}, "until": {To: mid}, "within": {From: mid, To: grownAt(rows/2 + 1000)}, "failed within": {Statuses: failed, From: mid, To: grownAt(rows/2 + 1000)},
 		"failed until, oldest first": {Statuses: failed, To: mid, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
 		"not any action": {Not: store.Exclusion{Actions: []string{"core.a0", "core.a1", "core.a2", "core.a3", "core.a4", "core.a5", "core.a6", "core.a7", "core.a8", "core.a9"}}},
+		"actions":        {Actions: []string{"core.a1", "core.a2"}}, "no such actions": {Actions: []string{"core.none", "core.nil"}}, "pools": {Pools: []string{"pool1", "pool2"}}, "no such pools": {Pools: []string{"none", "nil"}},
+		"sessions": {Sessions: several("s", 20)}, "no such sessions": {Sessions: []string{"none", "nil"}}, "failed of sessions": {Sessions: several("s50", 20), Statuses: failed},
+		"workers": {Workers: []string{"n/pool/7", "n/pool/8"}}, "no such workers": {Workers: []string{"n/pool/none", "n/pool/nil"}}, "errors": {Errors: []messages.Code{"boom", "none"}},
+		"no such pool of actions": {Actions: several("core.a", 20), Pools: []string{"none"}}, "the same, oldest first": {Actions: several("core.a", 20), Pools: []string{"none"}, Oldest: true},
+		"waiting in pools": {Pools: []string{"pool1", "none"}, Statuses: []messages.Status{messages.Requested, messages.Running}},
 	}
+}
+
+// several are so many names that begin so.
+func several(begin string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint(begin, i))
+	}
+	return names
 }
 
 // stepsMax are the instructions of SQLite's machine that a list runs for each execution that it may look at. A list that looked at all of these
@@ -90,7 +104,7 @@ func TestAFilterReadsItsTables(t *testing.T) {
 		return sqlite.Misses(t, s)
 	}
 	failed := []messages.Status{messages.Failed}
-	states := misses(store.Filter{Statuses: failed, Error: "none"})
+	states := misses(store.Filter{Statuses: failed, Errors: []messages.Code{"none"}})
 	both := misses(store.Filter{Statuses: failed, Not: store.Exclusion{Actions: []string{"core.a0"}}})
 	t.Logf("pages that a walk reads: %d of states, %d with requests", states, both)
 	require.Less(t, 4*states, 3*both)

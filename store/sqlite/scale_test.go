@@ -64,7 +64,7 @@ func retentionBehindTheWaiting(t *testing.T, rows int) {
 	require.Equal(t, []int{store.DepthMax}, []int{depths[0].Count})
 	require.True(t, depths[0].More)
 	require.Less(t, sqlite.Steps(t, s), store.DepthMax*20, "no more than that is counted")
-	page, err := s.List(t.Context(), store.Filter{Pool: "none", Statuses: []messages.Status{messages.Requested}})
+	page, err := s.List(t.Context(), store.Filter{Pools: []string{"none"}, Statuses: []messages.Status{messages.Requested}})
 	require.NoError(t, err)
 	require.Empty(t, page.Executions)
 	require.Less(t, sqlite.Steps(t, s), 1000)

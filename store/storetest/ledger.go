@@ -69,11 +69,11 @@ func listWas(t *testing.T, k *kit, all []messages.Execution) {
 	require.Len(t, holds, len(store.EachWas()))
 	for i, was := range store.EachWas() {
 		wanted := store.EachWas()[:i+1]
-		for _, f := range []store.Filter{{Was: []store.Was{was}}, {Was: wanted}, {Was: []store.Was{was}, Pool: pool, Statuses: []messages.Status{messages.Requested}}} {
+		for _, f := range []store.Filter{{Was: []store.Was{was}}, {Was: wanted}, {Was: []store.Was{was}, Pools: []string{pool}, Statuses: []messages.Status{messages.Requested}}} {
 			var want, got []messages.ExecutionID
 			for j := range all {
 				e := &all[j]
-				if slices.ContainsFunc(f.Was, func(w store.Was) bool { return holds[w](e) }) && (f.Pool == "" || e.Status == messages.Requested) {
+				if slices.ContainsFunc(f.Was, func(w store.Was) bool { return holds[w](e) }) && (len(f.Pools) == 0 || e.Status == messages.Requested) {
 					want = append(want, e.ID)
 				}
 			}

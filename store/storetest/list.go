@@ -72,27 +72,27 @@ func listCases(stored []messages.Execution) map[string]listCase {
 	text := strings.ReplaceAll(stored[3].ID.String(), "-", "")
 	return map[string]listCase{
 		"all":        {store.Filter{}, func(messages.Execution) bool { return true }},
-		"action":     {store.Filter{Action: "core.even"}, func(e messages.Execution) bool { return e.Action == "core.even" }},
-		"pool":       {store.Filter{Pool: pool}, func(messages.Execution) bool { return true }},
-		"other pool": {store.Filter{Pool: "other"}, func(messages.Execution) bool { return false }},
-		"session":    {store.Filter{Session: "even"}, func(e messages.Execution) bool { return e.Session == "even" }},
-		"worker":     {store.Filter{Worker: workerID(1)}, func(e messages.Execution) bool { return e.WorkerID == workerID(1) }},
+		"action":     {store.Filter{Actions: []string{"core.even"}}, func(e messages.Execution) bool { return e.Action == "core.even" }},
+		"pool":       {store.Filter{Pools: []string{pool}}, func(messages.Execution) bool { return true }},
+		"other pool": {store.Filter{Pools: []string{"other"}}, func(messages.Execution) bool { return false }},
+		"session":    {store.Filter{Sessions: []string{"even"}}, func(e messages.Execution) bool { return e.Session == "even" }},
+		"worker":     {store.Filter{Workers: []string{string(workerID(1))}}, func(e messages.Execution) bool { return e.WorkerID == workerID(1) }},
 		"label":      {store.Filter{Labels: [][2]string{{"third", "b"}}}, func(e messages.Execution) bool { return e.Labels["third"] == "b" }},
 		"no label":   {store.Filter{Labels: [][2]string{{"third", "z"}}}, func(messages.Execution) bool { return false }},
-		"waits in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested}},
+		"waits in a pool": {store.Filter{Pools: []string{pool}, Statuses: []messages.Status{messages.Requested}},
 			func(e messages.Execution) bool { return e.Status == messages.Requested }},
-		"has not ended in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
+		"has not ended in a pool": {store.Filter{Pools: []string{pool}, Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
 			func(e messages.Execution) bool { return !e.Status.Terminal() }},
-		"waits in another pool": {store.Filter{Pool: "other", Statuses: []messages.Status{messages.Requested, messages.Running}},
+		"waits in another pool": {store.Filter{Pools: []string{"other"}, Statuses: []messages.Status{messages.Requested, messages.Running}},
 			func(messages.Execution) bool { return false }},
-		"failed in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Failed, messages.TimedOut}},
+		"failed in a pool": {store.Filter{Pools: []string{pool}, Statuses: []messages.Status{messages.Failed, messages.TimedOut}},
 			func(e messages.Execution) bool { return e.Status == messages.Failed || e.Status == messages.TimedOut }},
-		"error in a pool":      {store.Filter{Pool: pool, Error: messages.CodeActionError}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
-		"scheduling in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Scheduling}}, func(messages.Execution) bool { return false }},
-		"failed or waits in another pool": {store.Filter{Pool: "other", Statuses: []messages.Status{messages.Failed, messages.Requested}},
+		"error in a pool":      {store.Filter{Pools: []string{pool}, Errors: []messages.Code{messages.CodeActionError}}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
+		"scheduling in a pool": {store.Filter{Pools: []string{pool}, Statuses: []messages.Status{messages.Scheduling}}, func(messages.Execution) bool { return false }},
+		"failed or waits in another pool": {store.Filter{Pools: []string{"other"}, Statuses: []messages.Status{messages.Failed, messages.Requested}},
 			func(messages.Execution) bool { return false }},
 		"two statuses": {store.Filter{Statuses: []messages.Status{messages.Failed, messages.Requested}}, func(e messages.Execution) bool { return e.Status == messages.Failed || e.Status == messages.Requested }},
-		"many": {store.Filter{Statuses: []messages.Status{messages.Completed, messages.Running}, Session: "even", Action: "core.even", Pool: pool, Worker: workerID(1), Labels: [][2]string{{"all", "yes"}}},
+		"many": {store.Filter{Statuses: []messages.Status{messages.Completed, messages.Running}, Sessions: []string{"even"}, Actions: []string{"core.even"}, Pools: []string{pool}, Workers: []string{string(workerID(1))}, Labels: [][2]string{{"all", "yes"}}},
 			func(e messages.Execution) bool {
 				return e.Session == "even" && (e.Status == messages.Completed || e.Status == messages.Running)
 			}},
@@ -104,7 +104,7 @@ func listCases(stored []messages.Execution) map[string]listCase {
 		"no id":      {store.Filter{IDPrefix: "ffff"}, func(messages.Execution) bool { return false }},
 		"from":       {store.Filter{From: middle}, func(e messages.Execution) bool { return !e.RequestedAt.Before(middle) }},
 		"to":         {store.Filter{To: middle}, func(e messages.Execution) bool { return e.RequestedAt.Before(middle) }},
-		"from and to of an action": {store.Filter{From: middle, To: stored[2].RequestedAt, Action: "core.even"}, func(e messages.Execution) bool {
+		"from and to of an action": {store.Filter{From: middle, To: stored[2].RequestedAt, Actions: []string{"core.even"}}, func(e messages.Execution) bool {
 			return !e.RequestedAt.Before(middle) && e.RequestedAt.Before(stored[2].RequestedAt) && e.Action == "core.even"
 		}},
 		"before all": {store.Filter{To: middle.Add(-time.Hour)}, func(messages.Execution) bool { return false }},
@@ -115,14 +115,14 @@ func listCases(stored []messages.Execution) map[string]listCase {
 			func(e messages.Execution) bool { return e.FinishedAt.Equal(end) }},
 		"ended from long ago": {store.Filter{EndedFrom: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), From: middle.Add(-time.Hour)},
 			func(e messages.Execution) bool { return e.Status.Terminal() }},
-		"failed from, of a session, requested before": {store.Filter{EndedFrom: end, To: middle.Add(time.Microsecond), Session: "even", Statuses: []messages.Status{messages.Failed}},
+		"failed from, of a session, requested before": {store.Filter{EndedFrom: end, To: middle.Add(time.Microsecond), Sessions: []string{"even"}, Statuses: []messages.Status{messages.Failed}},
 			func(e messages.Execution) bool {
 				return e.Status == messages.Failed && e.Session == "even" && !e.FinishedAt.Before(end) && !e.RequestedAt.After(middle)
 			}},
 		"runs, and ended": {store.Filter{EndedFrom: middle.Add(-time.Hour), Statuses: []messages.Status{messages.Running}}, func(messages.Execution) bool { return false }},
-		"error":           {store.Filter{Error: messages.CodeActionError}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
-		"no error":        {store.Filter{Error: "action_err"}, func(messages.Execution) bool { return false }},
-		"error of completed": {store.Filter{Error: messages.CodeActionError, Statuses: []messages.Status{messages.Completed}},
+		"error":           {store.Filter{Errors: []messages.Code{messages.CodeActionError}}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
+		"no error":        {store.Filter{Errors: []messages.Code{"action_err"}}, func(messages.Execution) bool { return false }},
+		"error of completed": {store.Filter{Errors: []messages.Code{messages.CodeActionError}, Statuses: []messages.Status{messages.Completed}},
 			func(messages.Execution) bool { return false }},
 		"not": {store.Filter{Not: store.Exclusion{Statuses: []messages.Status{messages.Completed, messages.Failed}, Labels: [][2]string{{"third", "a"}}}},
 			func(e messages.Execution) bool {
@@ -140,26 +140,7 @@ func listCases(stored []messages.Execution) map[string]listCase {
 func testList(t *testing.T, k *kit) {
 	stored := k.bringVaried(t)
 	for name, f := range listCases(stored) {
-		for _, limit := range []int{1, 4, 1000} {
-			for _, f.filter.Oldest = range []bool{false, true} {
-				f.filter.Limit = limit
-				var want []messages.ExecutionID
-				for _, e := range stored {
-					if f.keep(e) {
-						want = append(want, e.ID)
-					}
-				}
-				if f.filter.Oldest {
-					slices.Reverse(want)
-				}
-				var got []messages.ExecutionID
-				for _, e := range k.walk(t, f.filter) {
-					require.Empty(t, e.Parameters)
-					got = append(got, e.ID)
-				}
-				require.Equal(t, want, got, "%s in pages of %d, oldest first: %v", name, limit, f.filter.Oldest)
-			}
-		}
+		f.check(t, k, name, stored)
 	}
 	for _, s := range messages.Statuses() {
 		for _, e := range k.walk(t, store.Filter{Statuses: []messages.Status{s}, Limit: 2}) {
@@ -171,7 +152,7 @@ func testList(t *testing.T, k *kit) {
 	require.Zero(t, page.Next, "a full last page is the last")
 	lost := k.bring(t, messages.Running)
 	k.applied(t, &store.Finish{ID: lost.ID, Attempt: 1, Outcome: failed(messages.Failed)})
-	for _, f := range []store.Filter{{}, {Statuses: []messages.Status{messages.Failed}}, {Pool: lost.Pool}} {
+	for _, f := range []store.Filter{{}, {Statuses: []messages.Status{messages.Failed}}, {Pools: []string{lost.Pool}}} {
 		f.Limit = 1
 		page, err := k.List(t.Context(), f)
 		require.NoError(t, err)
@@ -295,7 +276,7 @@ func testListUntil(t *testing.T, k *kit) {
 	_, err := k.Submit(t.Context(), executions)
 	require.NoError(t, err)
 	for _, oldest := range []bool{false, true} {
-		f := store.Filter{Pool: "rare", Limit: 10, Oldest: oldest, Until: time.Now()}
+		f := store.Filter{Pools: []string{"rare"}, Limit: 10, Oldest: oldest, Until: time.Now()}
 		var found []messages.ExecutionID
 		walked, pages := 0, 0
 		for more := store.MoreUnsearched; more == store.MoreUnsearched; pages++ {
@@ -415,7 +396,7 @@ func testListParameters(t *testing.T, k *kit) {
 		"other letters":               {store.Filter{Text: "ü", ParametersOf: []string{"a.open"}}, []messages.ExecutionID{order}},
 		"too far behind":              {store.Filter{Text: "needle", ParametersOf: []string{"a.open"}}, nil},
 		"statuses that are named":     {store.Filter{Text: "A-17", ParametersOf: []string{"a.open"}, Statuses: all}, []messages.ExecutionID{order, done, waits, e.ID}},
-		"with other filters":          {store.Filter{Text: "A-17", ParametersOf: []string{"a.open"}, Statuses: all, Action: "a.open", Not: store.Exclusion{Statuses: all[2:]}}, []messages.ExecutionID{done, waits}},
+		"with other filters":          {store.Filter{Text: "A-17", ParametersOf: []string{"a.open"}, Statuses: all, Actions: []string{"a.open"}, Not: store.Exclusion{Statuses: all[2:]}}, []messages.ExecutionID{done, waits}},
 		"the same, of the oldest one": {store.Filter{Text: "A-17", ParametersOf: []string{"a.open"}, Oldest: true, Limit: 1}, []messages.ExecutionID{order}},
 	} {
 		page, err := k.List(t.Context(), c.f)

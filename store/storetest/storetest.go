@@ -89,6 +89,7 @@ var suite = []named{
 	{"live", testLive},
 	{"list", testList},
 	{"list of what ended", testListEnded},
+	{"list by alternatives", testListAlternatives},
 	{"list by text", testListText},
 	{"list long errors", testListLongErrors},
 	{"list until a time", testListUntil},

@@ -233,7 +233,7 @@ func (g *grown) timed(name string, do func() error) {
 
 func (g *grown) waitingLists() {
 	g.lists(map[string]store.Filter{
-		"all": {}, "requested": {Statuses: []messages.Status{messages.Requested}}, "pool": {Pool: parked},
+		"all": {}, "requested": {Statuses: []messages.Status{messages.Requested}}, "pool": {Pools: []string{parked}},
 	})
 	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background(), ""); return err })
 }
@@ -242,9 +242,9 @@ func (g *grown) finishedLists() {
 	middle := int64(scaled(1_000_000) / 2)
 	g.lists(map[string]store.Filter{
 		"all": {}, "middle": {Before: middle}, "completed": {Statuses: []messages.Status{messages.Completed}},
-		"failed": {Statuses: []messages.Status{messages.Failed}}, "action": {Action: g.actions[0]}, "pool": {Pool: g.actions[0]},
-		"empty-pool": {Pool: parked}, "session": {Session: "session7"}, "label": {Labels: [][2]string{{"team", "team7"}}},
-		"worker": {Worker: "bench/grow.p0/7"}, "failed-of-session": {Session: "session500", Statuses: []messages.Status{messages.Failed}},
+		"failed": {Statuses: []messages.Status{messages.Failed}}, "action": {Actions: []string{g.actions[0]}}, "pool": {Pools: []string{g.actions[0]}},
+		"empty-pool": {Pools: []string{parked}}, "session": {Sessions: []string{"session7"}}, "label": {Labels: [][2]string{{"team", "team7"}}},
+		"worker": {Workers: []string{"bench/grow.p0/7"}}, "failed-of-session": {Sessions: []string{"session500"}, Statuses: []messages.Status{messages.Failed}},
 	})
 	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background(), ""); return err })
 }

@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// check walks the list in both orders and several sizes of pages. stored are all executions, newest first.
+func (f listCase) check(t *testing.T, k *kit, name string, stored []messages.Execution) {
+	for _, limit := range []int{1, 4, 1000} {
+		for _, f.filter.Oldest = range []bool{false, true} {
+			f.filter.Limit = limit
+			var want []messages.ExecutionID
+			for _, e := range stored {
+				if f.keep(e) {
+					want = append(want, e.ID)
+				}
+			}
+			if f.filter.Oldest {
+				slices.Reverse(want)
+			}
+			var got []messages.ExecutionID
+			for _, e := range k.walk(t, f.filter) {
+				require.Empty(t, e.Parameters)
+				got = append(got, e.ID)
+			}
+			require.Equal(t, want, got, "%s in pages of %d, oldest first: %v", name, limit, f.filter.Oldest)
+		}
+	}
+}
+
+// bringMixed stores executions of all states that can be reached, of three actions, pools, sessions, workers and error codes, and some of
+// no session, and returns them newest first.
+func (k *kit) bringMixed(t *testing.T) (stored []messages.Execution) {
+	draw := rand.New(rand.NewPCG(1, 2))
+	for i, s := range slices.Repeat(reachable(), 8) {
+		e := k.submit(t, ask(func(e *messages.Execution) {
+			e.Action, e.Pool, e.Priority = fmt.Sprint("a", draw.IntN(3)), fmt.Sprint("p", draw.IntN(3)), messages.Priority(i%10)
+			if s := draw.IntN(4); s < 3 {
+				e.Session, e.Affinity = fmt.Sprint("s", s), messages.AffinityHint
+			}
+		}))[0]
+		slot := messages.Slot(draw.IntN(3))
+		key := messages.WorkerKey{Incarnation: k.inc, Pool: e.Pool, Slot: slot}
+		if s != messages.Requested {
+			k.applied(t, &store.Place{ID: e.ID, Worker: key, WorkerID: messages.NewWorkerID("n", "w", slot), PlacedBy: k.inc, ClaimWithin: time.Minute})
+		}
+		if s != messages.Requested && s != messages.Scheduled {
+			k.applied(t, &store.Claim{ID: e.ID, Attempt: 1, Worker: key, Generation: 1})
+		}
+		switch {
+		case s == messages.Cancelling:
+			k.applied(t, &store.Cancel{ID: e.ID})
+		case s.Terminal():
+			o := outcome(s)
+			if o.Error != nil {
+				o.Error.Code = messages.Code(fmt.Sprint("e", draw.IntN(3)))
+			}
+			k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: o})
+		}
+		stored = append(stored, k.get(t, e.ID))
+	}
+	slices.Reverse(stored)
+	return stored
+}
+
+// testListAlternatives gives several values of a field, alone, together, and with values that are left out.
+func testListAlternatives(t *testing.T, k *kit) {
+	stored := k.bringMixed(t)
+	in := func(is string, list ...string) bool { return slices.Contains(list, is) }
+	worker := func(slot messages.Slot) string { return string(messages.NewWorkerID("n", "w", slot)) }
+	waiting := []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}
+	middle := stored[len(stored)/2]
+	for name, c := range map[string]listCase{
+		"actions":  {store.Filter{Actions: []string{"a2", "a0"}}, func(e messages.Execution) bool { return in(e.Action, "a0", "a2") }},
+		"pools":    {store.Filter{Pools: []string{"p2", "p0"}}, func(e messages.Execution) bool { return in(e.Pool, "p0", "p2") }},
+		"sessions": {store.Filter{Sessions: []string{"s2", "s0"}}, func(e messages.Execution) bool { return in(e.Session, "s0", "s2") }},
+		"workers":  {store.Filter{Workers: []string{worker(2), worker(0)}}, func(e messages.Execution) bool { return in(string(e.WorkerID), worker(0), worker(2)) }},
+		"errors":   {store.Filter{Errors: []messages.Code{"e2", "e0"}}, func(e messages.Execution) bool { return in(string(codeOf(e)), "e0", "e2") }},
+		"each":     {store.Filter{Actions: []string{"a0", "a1", "a2"}, Pools: []string{"p0", "p1", "p2"}}, func(messages.Execution) bool { return true }},
+		"some that nothing has": {store.Filter{Actions: []string{"none", "a1"}, Pools: []string{"p1", "none"}},
+			func(e messages.Execution) bool { return e.Action == "a1" && e.Pool == "p1" }},
+		"what nothing has": {store.Filter{Sessions: []string{"none", "nothing"}}, func(messages.Execution) bool { return false }},
+		"the same twice":   {store.Filter{Actions: []string{"a1", "a1"}}, func(e messages.Execution) bool { return e.Action == "a1" }},
+		"a session twice, and another one": {store.Filter{Sessions: []string{"s1", "s0", "s1"}},
+			func(e messages.Execution) bool { return in(e.Session, "s0", "s1") }},
+		"a pool twice, waiting": {store.Filter{Pools: []string{"p1", "p1"}, Statuses: waiting[:1]},
+			func(e messages.Execution) bool { return e.Pool == "p1" && e.Status == messages.Requested }},
+		"what waits in pools": {store.Filter{Pools: []string{"p2", "none", "p0"}, Statuses: waiting[:1]},
+			func(e messages.Execution) bool { return e.Status == messages.Requested && in(e.Pool, "p0", "p2") }},
+		"what has not ended in pools": {store.Filter{Pools: []string{"p2", "p0"}, Statuses: waiting},
+			func(e messages.Execution) bool { return !e.Status.Terminal() && in(e.Pool, "p0", "p2") }},
+		"what is on workers in pools": {store.Filter{Pools: []string{"p1", "p0"}, Statuses: waiting[1:3]},
+			func(e messages.Execution) bool {
+				return slices.Contains(waiting[1:3], e.Status) && in(e.Pool, "p0", "p1")
+			}},
+		"what waits of pools and actions": {store.Filter{Pools: []string{"p1", "p0"}, Actions: []string{"a1", "a2"}, Statuses: waiting},
+			func(e messages.Execution) bool {
+				return !e.Status.Terminal() && in(e.Pool, "p0", "p1") && in(e.Action, "a1", "a2")
+			}},
+		"errors of pools": {store.Filter{Pools: []string{"p1", "p2"}, Errors: []messages.Code{"e1", "e2"}},
+			func(e messages.Execution) bool { return in(string(codeOf(e)), "e1", "e2") && in(e.Pool, "p1", "p2") }},
+		"sessions of workers and statuses": {store.Filter{Sessions: []string{"s1", "s2"}, Workers: []string{worker(0), worker(1)}, Statuses: []messages.Status{messages.Completed, messages.Failed}},
+			func(e messages.Execution) bool {
+				return in(e.Session, "s1", "s2") && in(string(e.WorkerID), worker(0), worker(1)) && (e.Status == messages.Completed || e.Status == messages.Failed)
+			}},
+		"actions and sessions, from a time on": {store.Filter{Actions: []string{"a0", "a1"}, Sessions: []string{"s0", "s1"}, From: middle.RequestedAt},
+			func(e messages.Execution) bool {
+				return in(e.Action, "a0", "a1") && in(e.Session, "s0", "s1") && !e.RequestedAt.Before(middle.RequestedAt)
+			}},
+		"actions but one, not of a pool": {store.Filter{Actions: []string{"a0", "a1"}, Not: store.Exclusion{Actions: []string{"a1"}, Pools: []string{"p2"}}},
+			func(e messages.Execution) bool { return e.Action == "a0" && e.Pool != "p2" }},
+		"sessions, not of workers and errors": {store.Filter{Sessions: []string{"s0", "s1"}, Not: store.Exclusion{Workers: []string{worker(0), worker(2)}, Errors: []messages.Code{"e0"}}},
+			func(e messages.Execution) bool {
+				return in(e.Session, "s0", "s1") && !in(string(e.WorkerID), worker(0), worker(2)) && codeOf(e) != "e0"
+			}},
+		"workers, with no session": {store.Filter{Workers: []string{worker(1), worker(2)}, Not: store.Exclusion{Sessions: []string{"s0", "s1", "s2"}}},
+			func(e messages.Execution) bool {
+				return in(string(e.WorkerID), worker(1), worker(2)) && e.Session == ""
+			}},
+		"errors but one": {store.Filter{Errors: []messages.Code{"e0", "e1"}, Not: store.Exclusion{Errors: []messages.Code{"e1"}, Sessions: []string{"s0"}}},
+			func(e messages.Execution) bool { return codeOf(e) == "e0" && e.Session != "s0" }},
+	} {
+		require.Equal(t, name != "what nothing has", slices.ContainsFunc(stored, c.keep), "the executions are mixed enough: %s", name)
+		c.check(t, k, name, stored)
+	}
+	for _, oldest := range []bool{false, true} {
+		f := store.Filter{Actions: []string{"a0", "a1"}, Oldest: oldest, After: stored[20].Seq, Before: stored[3].Seq, Limit: 3}
+		var want, got []messages.ExecutionID
+		for _, e := range stored[4:20] {
+			if in(e.Action, "a0", "a1") {
+				want = append(want, e.ID)
+			}
+		}
+		for more := store.MoreFound; more == store.MoreFound; {
+			page, err := k.List(t.Context(), f)
+			require.NoError(t, err)
+			for _, e := range page.Executions {
+				got = append(got, e.ID)
+			}
+			if more = page.More; oldest {
+				f.After = page.Next
+			} else {
+				f.Before = page.Next
+			}
+		}
+		if oldest {
+			slices.Reverse(want)
+		}
+		require.Equal(t, want, got, "between two bounds, oldest first: %v", oldest)
+	}
+}
