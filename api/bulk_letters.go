@@ -32,14 +32,13 @@ func bulkLetters(letters []bulk.Letter) []BulkLetter {
 
 // letterParams say which dead letters a list or an operation has.
 func letterParams() []param {
-	const several = "; repeat it for one of several."
 	params := []param{
 		{name: "from", kind: "string", help: "Only those of this time or later, as 2030-01-31T08:00:00Z."},
 		{name: "to", kind: "string", help: "Only those before this time."},
-		{name: "reason", kind: "string", many: true, help: "Only with this reason, such as expired" + several},
-		{name: "resolution", kind: "string", many: true, help: "Only with this resolution, such as requeued" + several},
-		{name: "worker", kind: "string", many: true, help: "Only of this worker's queue" + several},
-		{name: "action", kind: "string", many: true, help: "Only of this action" + several},
+		{name: "reason", kind: "string", many: true, help: "Only with this reason, such as expired" + oneOfSeveral},
+		{name: "resolution", kind: "string", many: true, help: "Only with this resolution, such as requeued" + oneOfSeveral},
+		{name: "worker", kind: "string", many: true, help: "Only of this worker's queue" + oneOfSeveral},
+		{name: "action", kind: "string", many: true, help: "Only of this action" + oneOfSeveral},
 	}
 	for _, name := range []string{"reason", "resolution", "worker", "action"} {
 		params = append(params, param{name: notPrefix + name, kind: "string", many: true, help: "None with this " + name + "; repeat it for several."})

@@ -71,7 +71,7 @@ func TestABulkOperationIsPreviewedAndConfirmed(t *testing.T) {
 	}}
 	b.bulk = ops
 	h := New(Config{Backend: b})
-	made := read[BulkPreviewView](t, ask(t, h, "POST", previewPath, `{"kind":"retry","filter":{"status":["failed","timed_out"],"pool":["python"],"not.label":["a=b","c=d"]}}`), 200)
+	made := read[BulkPreviewView](t, ask(t, h, "POST", previewPath, `{"kind":"retry","filter":{"status":["failed","timed_out"],"pool":["python","go"],"not.label":["a=b","c=d"]}}`), 200)
 	require.Equal(t, ops.op.ID, made.Preview)
 	require.Equal(t, int64(1), made.Count)
 	require.Equal(t, int64(2), made.Matched)
@@ -80,7 +80,7 @@ func TestABulkOperationIsPreviewedAndConfirmed(t *testing.T) {
 	require.Len(t, made.Examples, 1)
 	require.Nil(t, made.Examples[0].Result, "payloads are never in lists")
 	require.Equal(t, "local", ops.previewed[0].By)
-	require.JSONEq(t, `{"status":["failed","timed_out"],"pool":["python"],"not.label":["a=b","c=d"]}`, string(ops.previewed[0].Filter))
+	require.JSONEq(t, `{"status":["failed","timed_out"],"pool":["python","go"],"not.label":["a=b","c=d"]}`, string(ops.previewed[0].Filter))
 
 	id := messages.NewExecutionID()
 	read[BulkPreviewView](t, ask(t, h, "POST", previewPath, fmt.Sprintf(`{"kind":"cancel","ids":["%s","%s"]}`, id, id)), 200)
@@ -162,7 +162,7 @@ func TestBulkAttacks(t *testing.T) {
 		}
 		return `{"kind":"cancel","ids":[` + strings.Join(list, ",") + `]}`
 	}
-	for _, empty := range []string{`{"kind":"cancel"}`, `{"kind":"cancel","filter":{}}`, `{"kind":"cancel","ids":[]}`, `{"kind":"cancel","filter":{"status":[]}}`, `{"kind":"cancel","filter":{"pool":[""]}}`} {
+	for _, empty := range []string{`{"kind":"cancel"}`, `{"kind":"cancel","filter":{}}`, `{"kind":"cancel","ids":[]}`, `{"kind":"cancel","filter":{"status":[]}}`, `{"kind":"cancel","filter":{"pool":[""]}}`, `{"kind":"cancel","filter":{"pool":["",""],"error":[""]}}`} {
 		refused(t, ask(t, h, "POST", previewPath, empty), 422, messages.CodeEmptyFilter, "every execution")
 	}
 	for body, why := range map[string]string{
@@ -170,7 +170,8 @@ func TestBulkAttacks(t *testing.T) {
 		`{"kind":"retry","filter":{"stat":["failed"]}}`:                                                             `unknown parameter "stat"`,
 		`{"kind":"retry","filter":{"limit":["5"]}}`:                                                                 `unknown parameter "limit"`,
 		`{"kind":"retry","filter":{"cursor":["5"],"status":["failed"]}}`:                                            `unknown parameter "cursor"`,
-		`{"kind":"retry","filter":{"pool":["a","b"]}}`:                                                              "pool has 2 values",
+		`{"kind":"retry","filter":{"key":["a","b"]}}`:                                                               "key has 2 values",
+		`{"kind":"retry","filter":{"pool":["` + strings.Repeat(`a","`, 20) + `a"]}}`:                                "20 times",
 		`{"kind":"retry","filter":{"status":["odd"]}}`:                                                              "status",
 		`{"kind":"retry","filter":{"from":["yesterday"]}}`:                                                          "from must be a time",
 		`{"kind":"retry","filter":{"action":["a\u0000b"]}}`:                                                         "control",

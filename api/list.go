@@ -19,15 +19,18 @@ const (
 	notPrefix   = "not."
 )
 
+// oneOfSeveral ends the help of a parameter whose values are alternatives.
+const oneOfSeveral = "; repeat it for one of several."
+
 func listParams() []param {
 	params := []param{
 		{name: "status", kind: "string", many: true, help: "Only this status; repeat it, or join several with commas."},
-		{name: "action", kind: "string", help: "Only this action."},
-		{name: "pool", kind: "string", help: "Only this pool."},
-		{name: "session", kind: "string", help: "Only this session."},
-		{name: "worker", kind: "string", help: "Only this worker."},
+		{name: "action", kind: "string", many: true, help: "Only this action" + oneOfSeveral},
+		{name: "pool", kind: "string", many: true, help: "Only this pool" + oneOfSeveral},
+		{name: "session", kind: "string", many: true, help: "Only this session" + oneOfSeveral},
+		{name: "worker", kind: "string", many: true, help: "Only this worker" + oneOfSeveral},
 		{name: "label", kind: "string", many: true, help: "Only with this label, as name=value; repeat it for several that must all be there."},
-		{name: "error", kind: "string", help: "Only with this error code."},
+		{name: "error", kind: "string", many: true, help: "Only with this error code" + oneOfSeveral},
 		{name: "q", kind: "string", help: "Only those that ended without a result and have this text in the beginning of their error: its code, message, type, details or stderr. Where console.payloads is show, those without a result that have it in their parameters, too; give status for others."},
 		{name: "key", kind: "string", help: "Only with this idempotency key, whoever owns it."},
 		{name: "id_prefix", kind: "string", help: "Only ids that begin so: at least 4 hexadecimal digits."},

@@ -18,10 +18,13 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 	from, to := time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC), time.Date(2030, 1, 31, 9, 0, 0, 0, time.UTC)
 	for text, want := range map[string]store.Filter{
 		"": {},
-		"status=failed,timed_out&status=completed":                             {Statuses: []messages.Status{messages.Failed, messages.TimedOut, messages.Completed}},
-		"label=a%3Db&label=c%3D":                                               {Labels: [][2]string{{"a", "b"}, {"c", ""}}},
-		"q=connection+%22refused%22":                                           {Text: `connection "refused"`},
-		"error=action_error&key=k":                                             {Errors: []messages.Code{"action_error"}, Key: "k"},
+		"status=failed,timed_out&status=completed": {Statuses: []messages.Status{messages.Failed, messages.TimedOut, messages.Completed}},
+		"label=a%3Db&label=c%3D":                   {Labels: [][2]string{{"a", "b"}, {"c", ""}}},
+		"q=connection+%22refused%22":               {Text: `connection "refused"`},
+		"error=action_error&key=k":                 {Errors: []messages.Code{"action_error"}, Key: "k"},
+		"action=a&action=b&pool=p&pool=q&session=s&session=t&worker=v&worker=w&error=e&error=f": {Actions: []string{"a", "b"}, Pools: []string{"p", "q"},
+			Sessions: []string{"s", "t"}, Workers: []string{"v", "w"}, Errors: []messages.Code{"e", "f"}},
+		"action=a&not.action=a&pool=&pool=p":                                   {Actions: []string{"a"}, Pools: []string{"p"}, Not: store.Exclusion{Actions: []string{"a"}}},
 		"id_prefix=01A1-fd":                                                    {IDPrefix: "01a1fd"},
 		"from=2030-01-31T08:00:00Z&to=2030-01-31T10:00:00%2B01:00":             {From: from, To: to},
 		"ended_from=2030-01-31T08:00:00Z&ended_to=2030-01-31T10:00:00%2B01:00": {EndedFrom: from, EndedTo: to},
@@ -43,7 +46,8 @@ func TestAListIsAskedForByItsQuery(t *testing.T) {
 	for text, why := range map[string]string{
 		"status=odd": "status", "not.status=odd": "not.status", "label=odd": "name=value", "not.label=%3Dx": "not.label", "id_prefix=01a": "4 to 32", "id_prefix=zzzz": "hexadecimal",
 		"id_prefix=" + strings.Repeat("0", 33): "32", "from=yesterday": "from must be a time", "to=x": "to must be", "ended_from=yesterday": "ended_from must be a time", "ended_to=x": "ended_to must be", "order=odd": "newest or oldest", "was=late": `was must be retry, interrupted, taken_back or state_lost, got "late"`,
-		"q=" + strings.Repeat("x", 201): "200 bytes", "not.action=" + strings.Repeat("a&not.action=", 21): "20 times",
+		"q=" + strings.Repeat("x", 201): "200 bytes", "not.action=" + strings.Repeat("a&not.action=", 21): "20 times", "action=a" + strings.Repeat("&action=a", 20): "action may be given 20 times, and is 21", "error=e" + strings.Repeat("&error=e", 20): "20 times",
+		"key=a&key=b": "give it once",
 	} {
 		refused(t, ask(t, h, "GET", executionsPath+"?"+text, ""), 400, messages.CodeInvalidRequest, why)
 	}
