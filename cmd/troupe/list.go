@@ -27,7 +27,7 @@ func (x executions) list() *cobra.Command {
 		Use: "list", Short: "List executions, newest first", Args: exactly(),
 		Long: "List executions, newest first, or with --oldest the oldest first. The list is searched page by page until there are enough.",
 		Example: "  troupe list --status failed,timed_out\n  troupe list --label team=a -n 1000 -o json\n" +
-			"  troupe list --not-status completed --not-error timeout\n  troupe list --since 2h --until 1h30m\n  troupe list --status failed --ended-since 10m\n  troupe list --since 2030-01-31T08:00:00+01:00",
+			"  troupe list --pool python --pool go --not-status completed --not-error timeout\n  troupe list --since 2h --until 1h30m\n  troupe list --status failed --ended-since 10m\n  troupe list --since 2030-01-31T08:00:00+01:00",
 	}
 	f := cmd.Flags()
 	f.BoolVar(&oldest, "oldest", false, "the oldest first")

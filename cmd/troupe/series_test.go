@@ -67,6 +67,29 @@ func TestCommandsSayWhy(t *testing.T) {
 	}
 }
 
+// Flags of a list that are repeated are alternatives, and are asked for so by each verb that has them.
+func TestAListHasAlternatives(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/executions": `{"executions":[]}`, "GET /api/v1/facets": `{"fields":{},"exact":true}`,
+		"GET /api/v1/errors": `{"groups":[],"more":"end"}`, "POST /api/v1/bulk/preview": `{"preview":"` + id1 + `","by":{}}`})
+	given := []string{"--action", "a.b", "--action", "c,d", "--pool", "go", "--pool", "py", "--session", "s", "--session", "t", "--worker", "n/go/0", "--worker", "n/go/1",
+		"--error", "timeout", "--error", "boom"}
+	want := url.Values{"action": {"a.b", "c,d"}, "pool": {"go", "py"}, "session": {"s", "t"}, "worker": {"n/go/0", "n/go/1"}, "error": {"timeout", "boom"}}
+	for _, verb := range []string{"list", "facets", "errors"} {
+		r := s.call(t, append([]string{verb}, given...)...)
+		require.Equal(t, 0, r.code, r.err)
+		asked, err := url.Parse(strings.TrimPrefix(s.asked[len(s.asked)-1], "GET "))
+		require.NoError(t, err)
+		for name, values := range want {
+			require.Equal(t, values, asked.Query()[name], verb)
+		}
+	}
+	r := s.call(t, append([]string{"bulk", "retry", "--dry-run"}, given...)...)
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, s.asked[len(s.asked)-1], `"action":["a.b","c,d"]`)
+	require.Contains(t, s.asked[len(s.asked)-1], `"pool":["go","py"]`)
+}
+
 func TestAListLeavesOut(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{"GET /api/v1/executions": `{"executions":[]}`})

@@ -13,22 +13,24 @@ import (
 
 // wanted is which executions a verb is about, as its flags say.
 type wanted struct {
-	status, label, was                                     []string
-	action, pool, session, worker, code, key, prefix, text string
-	since, until, endedSince, endedUntil                   string
-	without                                                unwanted
+	status, label, was                   []string
+	action, pool, session, worker, codes []string
+	key, prefix, text                    string
+	since, until, endedSince, endedUntil string
+	without                              unwanted
 }
 
 func newWanted() *wanted { return &wanted{without: unwanted{}} }
 
 func (w *wanted) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&w.status, "status", nil, "only these statuses")
-	f.StringVar(&w.action, "action", "", "only this action")
-	f.StringVar(&w.pool, "pool", "", "only this pool")
-	f.StringVar(&w.session, "session", "", "only this session")
-	f.StringVar(&w.worker, "worker", "", "only this worker")
+	const several = "; repeat it for one of several"
+	f.StringArrayVar(&w.action, "action", nil, "only this action"+several)
+	f.StringArrayVar(&w.pool, "pool", nil, "only this pool"+several)
+	f.StringArrayVar(&w.session, "session", nil, "only this session"+several)
+	f.StringArrayVar(&w.worker, "worker", nil, "only this worker"+several)
 	f.StringArrayVar(&w.label, "label", nil, "only with this label, name=value; repeat it for several that must all be there")
-	f.StringVar(&w.code, "error", "", "only with this error code")
+	f.StringArrayVar(&w.codes, "error", nil, "only with this error code"+several)
 	f.StringVar(&w.text, "text", "", "only with this text in their error, or in their parameters where the node shows them at once")
 	f.StringVar(&w.key, "key", "", "only with this idempotency key")
 	f.StringVar(&w.prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
@@ -50,15 +52,15 @@ func (w *wanted) ends(f *pflag.FlagSet) {
 // query is the filter as parameters of the API. An age is counted back from the node's time.
 func (w *wanted) query(ctx context.Context, c *client.Client) (url.Values, span, error) {
 	query := url.Values{}
-	for name, values := range map[string][]string{"status": w.status, "label": w.label, "was": w.was} {
+	for name, values := range map[string][]string{
+		"status": w.status, "label": w.label, "was": w.was, "action": w.action, "pool": w.pool, "session": w.session, "worker": w.worker, "error": w.codes,
+	} {
 		if len(values) > 0 {
 			query[name] = values
 		}
 	}
 	w.without.ask(query)
-	for name, value := range map[string]string{
-		"action": w.action, "pool": w.pool, "session": w.session, "worker": w.worker, "error": w.code, "key": w.key, "id_prefix": w.prefix, "q": w.text,
-	} {
+	for name, value := range map[string]string{"key": w.key, "id_prefix": w.prefix, "q": w.text} {
 		if value != "" {
 			query.Set(name, value)
 		}
