@@ -20,6 +20,11 @@ describe('groups of errors', () => {
   ] as const) {
     it(`lead to those of their time: ${name}`, () => expect(listOf(group({ worker: 'a/go/1' }), [{ key: 'status', value: 'failed' }, ...chips], answer)).toBe(`executions?status=failed&${want}&worker=a/go/1`))
   }
+  it('lead to one of the alternatives that the page has', () => {
+    const chips = [{ key: 'action', value: 'a' }, { key: 'action', value: 'b' }, { key: 'pool', value: 'go' }, { key: 'pool', value: 'python' }]
+    expect(listOf(group({ action_ref: 'b', code: 'boom' }), chips, answer)).toBe('executions?action=b&pool=go&pool=python&ended_from=2030-01-31T08:00:00Z&status=failed,timed_out,abandoned&error=boom')
+    expect(listOf(group({ code: 'boom' }), chips, answer)).toBe('executions?action=a&action=b&pool=go&pool=python&ended_from=2030-01-31T08:00:00Z&status=failed,timed_out,abandoned&error=boom')
+  })
   it('say how their executions spread', () => expect(shares([{ value: 'a/go/1', n: 1200 }, { value: 'a/go/2', n: 1 }])).toBe('a/go/1 ×1,200, a/go/2 ×1'))
   it('have no statuses but those of failures, and no order', () => {
     expect(keys.find((k) => k.name === 'status')?.values).toEqual(['failed', 'timed_out', 'abandoned'])

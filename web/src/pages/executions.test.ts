@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
 import { chosen } from '../state/columns'
+import { commandOf } from '../state/command'
 import { chipsOf, completions, isShown } from '../state/filters'
+import { filterOf } from './bulk'
 import { columns, differs, exported, keys, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
@@ -21,6 +23,20 @@ describe('the filters of when executions ended', () => {
     expect(chips.every((c) => isShown(c, keys))).toBe(true)
   })
   it('complete what is typed', () => expect(completions('end', keys)).toEqual(['ended_from:', 'ended_to:']))
+})
+
+describe('the filters of executions', () => {
+  const wrong = (query: string) => chipsOf(new URLSearchParams(query), keys).map((c) => c.wrong)
+  it.each(['action', 'pool', 'session', 'error'])('have alternatives of %s, with and without not.', (key) =>
+    expect(wrong(`${key}=a&${key}=b&not.${key}=c&not.${key}=d`)).toEqual([undefined, undefined, undefined, undefined]))
+  it('check each of several workers', () => expect(wrong('worker=n/go/1&worker=n/go&worker=n/go/2')).toEqual([undefined, 'want node/pool/slot', undefined]))
+  it.each(['key', 'q', 'id_prefix'])('have one value of %s', (key) => expect(wrong(`${key}=abcd&${key}=abce`)).toEqual([undefined, `one ${key} at a time`]))
+  it('cannot leave out a key, a text, the beginning of an id or what befell', () =>
+    expect(['key', 'q', 'id_prefix', 'was'].filter((key) => keys.some((k) => k.name === `not.${key}`))).toEqual([]))
+  it('are those of an operation', () => expect(filterOf(chipsOf(new URLSearchParams('pool=go&pool=python&status=failed,abandoned&order=oldest'), keys)))
+    .toEqual({ pool: ['go', 'python'], status: ['failed', 'abandoned'] }))
+  it('are those of a command', () => expect(commandOf('list', chipsOf(new URLSearchParams('pool=go&pool=python&error=boom&not.action=a.b'), keys), keys, 0))
+    .toBe('troupe list --pool go --pool python --error boom --not-action a.b'))
 })
 
 describe('rows that the first page lacks', () => {

@@ -12,12 +12,12 @@ const label = (v: string) => (/^[^=]+=/.test(v) ? undefined : 'want name=value')
 
 export const keys: readonly Key[] = [
   { name: 'status', many: true, values: statuses },
-  { name: 'action' },
-  { name: 'pool' },
-  { name: 'session' },
-  { name: 'worker', check: worker },
+  { name: 'action', each: true },
+  { name: 'pool', each: true },
+  { name: 'session', each: true },
+  { name: 'worker', each: true, check: worker },
   { name: 'label', each: true, check: label },
-  { name: 'error' },
+  { name: 'error', each: true },
   { name: 'q', check: (v) => (new TextEncoder().encode(v).length > 200 ? 'want at most 200 bytes' : undefined) },
   { name: 'key' },
   { name: 'id_prefix', check: (v) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more') },

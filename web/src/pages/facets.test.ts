@@ -15,6 +15,7 @@ describe('counts beside a list', () => {
   it('lead to the list of a value', () => {
     expect(narrowed('status=failed,completed&pool=go', 'status', 'failed', 'facets')).toBe('executions?status=failed&pool=go&panel=facets')
     expect(narrowed('', 'worker', 'a/go/1', null)).toBe('executions?worker=a/go/1')
+    expect(narrowed('pool=go&pool=python&error=boom', 'pool', 'python', null)).toBe('executions?pool=python&error=boom')
   })
   it('are of labels too, as the rows have them', () => {
     const rows = [{ labels: { team: 'a', size: 's' } }, { labels: { team: 'b' } }, {}] as Execution[]
@@ -42,6 +43,8 @@ describe('the chart of outcomes', () => {
     ['status=failed,running&status=timed_out', { scope: {}, among: ['failed', 'timed_out'] }],
     ['status=running', undefined], // none has ended
     ['label=a%3Db', undefined],
+    ['pool=p&pool=q', undefined], // the counts that it is drawn from are of one pool
+    ['action=a&action=b', undefined],
     ['not.status=failed', undefined],
   ] as const) it(params || 'of all', () => expect(outcomesOf(params)).toEqual(want))
 })

@@ -59,10 +59,11 @@ export function countOf(f: Facets | undefined, field: string, value: string): nu
   return f && !f.left?.[field] && (f.exact || f.basis === 'minutes') ? 0 : undefined
 }
 
-/** What a chart of the list's outcomes is of: the nodes count these by pool and action. Undefined: the list has other filters, or none that has ended. */
+/** What a chart of the list's outcomes is of: one pool, one action, or all. Undefined: the list has other filters, or none that has ended. */
 export function outcomesOf(params: string): { scope: { pool?: string; action?: string }; among: string[] } | undefined {
   const query = new URLSearchParams(params)
   if ([...query.keys()].some((key) => !['status', 'pool', 'action', 'from', 'to', 'order', 'limit', 'cursor'].includes(key))) return undefined
+  if (['pool', 'action'].some((key) => query.getAll(key).length > 1)) return undefined
   const asked = query.getAll('status').flatMap((v) => v.split(',')), among = asked.filter((v) => ended(v as Status))
   if (asked.length && !among.length) return undefined
   const [pool, action] = [query.get('pool'), query.get('action')]

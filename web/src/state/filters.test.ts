@@ -60,6 +60,13 @@ describe('withChips', () => {
       expect(withChips(new URLSearchParams(text), read(text), keys).toString()).toBe(text)
     }
   })
+  it('has each alternative once', () => {
+    const each: Key[] = [{ name: 'action', each: true }]
+    const text = 'action=a&action=b%2Cc', chips = chipsOf(new URLSearchParams(text), each)
+    expect(chips.map((c) => c.wrong)).toEqual([undefined, undefined])
+    expect(asked(chips).toString()).toBe(text)
+    expect(withChips(new URLSearchParams(), [...chips, { key: 'action', value: 'a' }], each).toString()).toBe(text)
+  })
   it('keeps what is open', () => expect(withChips(new URLSearchParams('panel=facets&pool=go&table=run'), [], keys).toString()).toBe('panel=facets&table=run'))
   it('removes a panel that there is not', () => expect(withChips(new URLSearchParams('panel=other&pool=go'), read('pool=go'), keys).toString()).toBe('pool=go'))
 })

@@ -51,7 +51,7 @@ export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: 
   const joined = new Map<string, string[]>()
   for (const chip of chips) {
     if (keys.find((k) => k.name === chip.key)?.many) joined.set(chip.key, [...(joined.get(chip.key) ?? []), chip.value])
-    else next.append(chip.key, chip.value)
+    else if (!next.getAll(chip.key).includes(chip.value)) next.append(chip.key, chip.value)
   }
   for (const [key, values] of joined) next.set(key, [...new Set(values)].join(','))
   for (const { name } of views) {
