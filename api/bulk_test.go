@@ -149,6 +149,20 @@ func TestABulkOperationOnDeadLetters(t *testing.T) {
 	require.Len(t, ops.previewed, asked)
 }
 
+// A stored filter is read whether it has one value of a parameter, as before there were alternatives, or several.
+func TestAStoredFilterIsRead(t *testing.T) {
+	t.Parallel()
+	for stored, want := range map[string]store.Filter{
+		`{"pool":["python"],"action":["a"],"error":["boom"]}`: {Pools: []string{"python"}, Actions: []string{"a"}, Errors: []messages.Code{"boom"}},
+		`{"session":["s","t"],"worker":["n/go/1"]}`:           {Sessions: []string{"s", "t"}, Workers: []string{"n/go/1"}},
+	} {
+		f, err := BulkFilter(filterValues(&store.Operation{Kind: "cancel", Filter: json.RawMessage(stored)}))
+		require.NoError(t, err)
+		want.Limit = 100
+		require.Equal(t, want, f)
+	}
+}
+
 // TestBulkAttacks sends what an attacker or a mistaken program sends. None of it may reach the backend.
 func TestBulkAttacks(t *testing.T) {
 	t.Parallel()
