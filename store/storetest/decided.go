@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/storetest/faulty"
 )
 
 // decided tracks a few executions, two of them in one session, by store.Decide alone.
@@ -52,8 +53,13 @@ func (m *decided) call(r *rapid.T, k *kit) {
 		guess.follow(i, c, time.Unix(0, 0).UTC())
 		changes, of = append(changes, c), append(of, i)
 	}
-	for n, got := range k.apply(r, changes...) {
-		d := m.follow(of[n], changes[n], got.At)
+	counted, made := faulty.CountMade(ctx(r))
+	results, err := k.Apply(counted, changes)
+	require.NoError(r, err)
+	require.Len(r, results, len(changes))
+	decisions := m.followAll(of, changes, results, max(*made, 1))
+	for n, got := range results {
+		d := decisions[n]
 		name := changes[n].Name()
 		require.Equal(r, d.Verdict, got.Verdict, "%s: %v, decided: %v", name, got.Err, d.Err)
 		for _, kind := range []error{store.ErrSession, store.ErrInvalid, store.ErrFenced} {
@@ -81,6 +87,20 @@ func stored(e messages.Execution) messages.Execution {
 		e.Result = nil
 	}
 	return e
+}
+
+// followAll decides the changes of a call that was made so often, as one is again whose reply was lost. A change that was refused may take effect the
+// next time, because of one behind it.
+func (m *decided) followAll(of []int, changes []store.Change, results []store.Result, times int) []store.Decision {
+	decisions := make([]store.Decision, len(changes))
+	for range times {
+		for n, c := range changes {
+			if decisions[n].Verdict != store.Applied {
+				decisions[n] = m.follow(of[n], c, results[n].At)
+			}
+		}
+	}
+	return decisions
 }
 
 // follow decides the change of row i and applies it.

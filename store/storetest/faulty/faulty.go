@@ -171,6 +171,14 @@ func (f *Store) SubmitPlaced(ctx context.Context, executions []messages.Executio
 	return out, err
 }
 
+type madeKey struct{}
+
+// CountMade returns a context for a call of Apply, and where a faulty store counts how often it has made its changes.
+func CountMade(ctx context.Context) (counted context.Context, made *int) {
+	made = new(int)
+	return context.WithValue(ctx, madeKey{}, made), made
+}
+
 // Apply implements store.Store.
 func (f *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
 	d := f.draw(distinct(changes))
@@ -178,9 +186,16 @@ func (f *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 		return nil, err
 	}
 	out, err := f.Store.Apply(ctx, changes)
+	made, counts := ctx.Value(madeKey{}).(*int)
+	if counts {
+		*made++
+	}
 	if d.twice {
 		again, errAgain := f.Store.Apply(ctx, changes)
 		out, err = mergeResults(changes, out, err, again, errAgain)
+		if counts {
+			*made++
+		}
 	}
 	if d.lost && !errors.Is(err, ErrTwice) {
 		return nil, &lostReply{results: out, err: err}
