@@ -483,7 +483,12 @@ func TestConcerns(t *testing.T) {
 		c    hub.Change
 		want bool
 	}{
-		"no filter":             {store.Filter{}, hub.Change{Status: messages.Running}, true},
+		"no filter":             {store.Filter{}, hub.Change{Status: messages.Requested, New: true}, true},
+		"what was there before": {store.Filter{Pools: []string{"go"}, Labels: [][2]string{{"a", "b"}}}, hub.Change{Status: messages.Running, Pool: "go"}, false},
+		"or may come in":        {store.Filter{Labels: [][2]string{{"a", "b"}}, Errors: []messages.Code{"x"}}, hub.Change{Status: messages.Failed}, true},
+		"its labels":            {store.Filter{Labels: [][2]string{{"a", "b"}, {"c", ""}}}, hub.Change{New: true, Labels: map[string]string{"a": "b", "c": ""}}, true},
+		"another label":         {store.Filter{Labels: [][2]string{{"a", "b"}}}, hub.Change{New: true, Labels: map[string]string{"a": "c"}}, false},
+		"one label of two":      {store.Filter{Labels: [][2]string{{"a", "b"}, {"c", ""}}}, hub.Change{New: true, Labels: map[string]string{"a": "b"}}, false},
 		"all is as wanted":      {failed, hub.Change{Status: messages.Failed, Pool: "go", Action: "a", Session: "s", Worker: "n/go/1"}, true},
 		"what is not known may": {failed, hub.Change{}, true},
 		"another status":        {failed, hub.Change{Status: messages.Running}, false},
@@ -614,8 +619,9 @@ func TestAWorkerListDoesNotChangeByItself(t *testing.T) {
 // The entries of a worker list are those of its JSON, from one list to the next; a worker that is as it was keeps its text.
 func TestWorkersAreWrittenOnlyWhereTheyChange(t *testing.T) {
 	t.Parallel()
-	var rows workerRows
+	var texts workerTexts
 	var before []live.Entry
+	now := time.Now()
 	for name, list := range []WorkerList{
 		{Workers: []view.Worker{}},
 		{Workers: []view.Worker{{ID: "a/go/0"}, {ID: "a/go/1", GradeCauses: []string{"x"}}}, NextCursor: "c"},
@@ -624,13 +630,16 @@ func TestWorkersAreWrittenOnlyWhereTheyChange(t *testing.T) {
 		{Workers: []view.Worker{{ID: "a/go/1", GradeCauses: []string{"y"}}, {ID: "a/go/0", Stale: true}, {ID: "a/go/0"}}, Unreached: []view.Unreached{{Node: "b"}}},
 		{Workers: nil},
 	} {
-		got, err := rows.entries(list)
+		now = now.Add(workerKept)
+		got, err := texts.entries(list, now)
 		require.NoError(t, err)
 		ids := map[messages.WorkerID]bool{}
 		for _, w := range list.Workers {
 			ids[w.ID] = true
 		}
-		require.Len(t, rows.byID, len(ids), "those that are gone are forgotten")
+		if len(ids) > 0 {
+			require.Len(t, texts.byID, len(ids), "those that are gone are forgotten")
+		}
 		list.Workers = orEmpty(list.Workers)
 		text, err := json.Marshal(&list)
 		require.NoError(t, err)

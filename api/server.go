@@ -57,6 +57,7 @@ type server struct {
 	counted                                  *walks[Facets]
 	past                                     *walks[*keyframe.Fleet]
 	compared                                 *walks[*differences.Differences]
+	workerTexts                              workerTexts
 }
 
 // New makes the handler of the whole API.

@@ -57,7 +57,7 @@ func sameEntry(a, b messages.JournalEntry) bool {
 }
 
 // journalEntries returns what makes entries of pages of the journal, one after another: the same page has the same.
-func journalEntries() func(answer any) ([]live.Entry, error) {
+func journalEntries(*server) func(answer any) ([]live.Entry, error) {
 	var of any
 	var entries []live.Entry
 	return func(answer any) ([]live.Entry, error) {

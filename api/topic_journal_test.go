@@ -24,7 +24,7 @@ func TestAQuietJournalIsReadByItsNewestEntry(t *testing.T) {
 			reads[limit]++
 			return &JournalList{Entries: append([]messages.JournalEntry{}, entries[:min(limit, len(entries))]...)}, failed
 		})
-		split := journalEntries()
+		split := journalEntries(nil)
 		shown := func() (keys []string) {
 			t.Helper()
 			answer, err := read(t.Context())

@@ -21,6 +21,6 @@ func topicTree(s *server, q query) (func(context.Context) (any, error), func(*hu
 }
 
 // treeEntries returns the entries of the trees, which are read as such.
-func treeEntries() func(answer any) ([]live.Entry, error) {
+func treeEntries(*server) func(answer any) ([]live.Entry, error) {
 	return func(answer any) ([]live.Entry, error) { return answer.([]live.Entry), nil }
 }

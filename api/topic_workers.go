@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/api/hub"
@@ -43,27 +44,32 @@ func brieflyWorkers(workers []view.Worker) {
 // workersField is the field of a WorkerList that has the workers.
 const workersField = "workers"
 
-// workerEntries returns what makes entries of lists of workers, one after another.
-func workerEntries() func(answer any) ([]live.Entry, error) {
-	rows := workerRows{}
-	return func(answer any) ([]live.Entry, error) { return rows.entries(*answer.(*WorkerList)) }
+// workerEntries returns what makes entries of lists of workers.
+func workerEntries(s *server) func(answer any) ([]live.Entry, error) {
+	return func(answer any) ([]live.Entry, error) {
+		return s.workerTexts.entries(*answer.(*WorkerList), time.Now())
+	}
 }
 
-// workerRow is a worker with the text of its entry. Round is the list that had it last.
-type workerRow struct {
+// workerKept is for how long the text of a worker is kept that no list has any more.
+const workerKept = 10 * time.Second
+
+// workerText is a worker with the text of its entry, and when a list had it last.
+type workerText struct {
 	of    view.Worker
 	value json.RawMessage
-	round int
+	used  time.Time
 }
 
-// workerRows are the workers of the last list. One that is as it was keeps its text: most are, and to write a thousand anew is most of what
-// the topic would cost.
-type workerRows struct {
-	byID  map[messages.WorkerID]*workerRow
-	round int
+// workerTexts are the workers of the followed lists. One that is as it was keeps its text: most are, and to write a thousand anew is most of
+// what such a topic would cost. Several topics may have the same workers.
+type workerTexts struct {
+	mu   sync.Mutex
+	byID map[messages.WorkerID]*workerText
+	cut  time.Time // when those that no list has were dropped
 }
 
-func (k *workerRows) entries(list WorkerList) ([]live.Entry, error) {
+func (k *workerTexts) entries(list WorkerList, now time.Time) ([]live.Entry, error) {
 	workers := list.Workers
 	list.Workers = []view.Worker{}
 	text, err := json.Marshal(&list)
@@ -72,23 +78,11 @@ func (k *workerRows) entries(list WorkerList) ([]live.Entry, error) {
 	}
 	rest, err := live.Split(text, nil)
 	if err != nil || len(workers) == 0 {
-		k.byID = nil
 		return rest, err
 	}
-	if k.byID == nil {
-		k.byID = make(map[messages.WorkerID]*workerRow, len(workers))
-	}
-	k.round++
-	entries, names := make([]live.Entry, 0, len(workers)+len(rest)), make(live.Names, len(workers))
-	for i := range workers {
-		value, err := k.valueOf(&workers[i])
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, live.Entry{Key: names.Key(workersField, string(workers[i].ID)), Value: value})
-	}
-	if len(k.byID) > len(names) {
-		maps.DeleteFunc(k.byID, func(_ messages.WorkerID, row *workerRow) bool { return row.round != k.round })
+	entries := make([]live.Entry, 0, len(workers)+len(rest))
+	if entries, err = k.add(entries, workers, now); err != nil {
+		return nil, err
 	}
 	for _, e := range rest {
 		if e.Key != workersField {
@@ -98,19 +92,41 @@ func (k *workerRows) entries(list WorkerList) ([]live.Entry, error) {
 	return entries, nil
 }
 
-func (k *workerRows) valueOf(w *view.Worker) (json.RawMessage, error) {
-	row := k.byID[w.ID]
-	if row == nil {
-		row = &workerRow{}
-		k.byID[w.ID] = row
+// add adds the entries of workers.
+func (k *workerTexts) add(entries []live.Entry, workers []view.Worker, now time.Time) ([]live.Entry, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byID == nil {
+		k.byID = make(map[messages.WorkerID]*workerText, len(workers))
 	}
-	row.round = k.round
-	if row.value == nil || !row.of.Same(w) {
+	names := make(live.Names, len(workers))
+	for i := range workers {
+		value, err := k.valueOf(&workers[i], now)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, live.Entry{Key: names.Key(workersField, string(workers[i].ID)), Value: value})
+	}
+	if now.Sub(k.cut) >= workerKept {
+		k.cut = now
+		maps.DeleteFunc(k.byID, func(_ messages.WorkerID, t *workerText) bool { return now.Sub(t.used) >= workerKept })
+	}
+	return entries, nil
+}
+
+func (k *workerTexts) valueOf(w *view.Worker, now time.Time) (json.RawMessage, error) {
+	t := k.byID[w.ID]
+	if t == nil {
+		t = &workerText{}
+		k.byID[w.ID] = t
+	}
+	t.used = now
+	if t.value == nil || !t.of.Same(w) {
 		value, err := json.Marshal(w)
 		if err != nil {
 			return nil, err
 		}
-		row.of, row.value = *w, value
+		t.of, t.value = *w, value
 	}
-	return row.value, nil
+	return t.value, nil
 }

@@ -40,7 +40,7 @@ type topicKind struct {
 	// make reads the filter and returns what makes the answer, and what a change must be to concern it; nil: any.
 	make func(s *server, q query) (read func(context.Context) (any, error), touched func(*hub.Change, func(string) bool) bool, err error)
 	// entries, where it is not nil, returns what makes the entries of an answer that make's read has made; otherwise they are made of its JSON.
-	entries func() func(answer any) ([]live.Entry, error)
+	entries func(s *server) func(answer any) ([]live.Entry, error)
 	// flow, in the place of make, returns the topic of something that is said as it comes.
 	flow func(s *server, filter string) (hub.Topic, error)
 }
@@ -151,7 +151,7 @@ func (k *topicKind) reader(s *server, read func(context.Context) (any, error)) f
 		return answer, nil
 	}
 	if k.entries != nil {
-		split := k.entries()
+		split := k.entries(s)
 		return func(ctx context.Context) ([]live.Entry, error) {
 			answer, err := ask(ctx)
 			if err != nil {
@@ -219,6 +219,12 @@ func topicList(s *server, q query) (func(context.Context) (any, error), func(*hu
 	return read, touched, nil
 }
 
+// lasting reports whether a list has an execution for as long as that is stored, or never.
+func lasting(f *store.Filter) bool {
+	n := len(f.Statuses) + len(f.Not.Statuses) + len(f.Workers) + len(f.Not.Workers) + len(f.Errors) + len(f.Not.Errors) + len(f.Was)
+	return n == 0 && f.Text == "" && !f.Ends()
+}
+
 // concerns reports whether an execution can be in a list after a change, by what the change says of it.
 func concerns(f *store.Filter, c *hub.Change) bool {
 	differs := func(wanted []string, is string) bool {
@@ -226,6 +232,13 @@ func concerns(f *store.Filter, c *hub.Change) bool {
 	}
 	if differs(f.Actions, c.Action) || differs(f.Pools, c.Pool) || differs(f.Sessions, c.Session) || differs(f.Workers, c.Worker) {
 		return false
+	}
+	lacks := func(label [2]string) bool { value, has := c.Labels[label[0]]; return !has || value != label[1] }
+	if c.New && slices.ContainsFunc(f.Labels, lacks) {
+		return false
+	}
+	if !c.New && lasting(f) {
+		return false // it was there before, or was not to be
 	}
 	if c.Status == 0 {
 		return true

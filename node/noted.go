@@ -27,7 +27,7 @@ func (b *base) noteRecorded(all []actors.Recorded) {
 			}
 			changes = append(changes, noted)
 			if next := retryOf(change); next != nil {
-				changes = append(changes, changeOf(next))
+				changes = append(changes, newOf(next))
 			}
 		}
 	}
@@ -41,9 +41,15 @@ func (b *base) noteSubmitted(stored []store.Submitted) {
 	}
 	changes := make([]hub.Change, len(stored))
 	for i := range stored {
-		changes[i] = changeOf(&stored[i].Execution)
+		changes[i] = newOf(&stored[i].Execution)
 	}
 	b.hub.Note(changes)
+}
+
+func newOf(e *messages.Execution) hub.Change {
+	c := changeOf(e)
+	c.New, c.Labels = true, e.Labels
+	return c
 }
 
 func changeOf(e *messages.Execution) hub.Change {

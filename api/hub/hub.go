@@ -24,9 +24,10 @@ const (
 	readsMax    = 4                // topics that are read at once
 	Every       = time.Second      // a tick
 	readTime    = 4 * time.Second  // of one reading
-	readShare   = 20               // a topic rests this many times as long as it took to read,
+	readShare   = 100              // a topic rests this many times as long as it took to read,
 	restMax     = 10 * time.Second // but no longer
-	quietMax    = 3 * time.Second  // a topic is read again though nothing that was heard of touches it
+	quietMax    = 3 * time.Second  // a topic is read again though nothing that was heard of touches it, but for one that
+	quietShare  = 500              // rests so many times as long as it took to read, up to restMax
 	keptTime    = 30 * time.Second // a topic without readers, for those who come back
 )
 
@@ -57,6 +58,9 @@ type Change struct {
 	ID                            messages.ExecutionID
 	Status                        messages.Status
 	Action, Pool, Session, Worker string
+	// New: it was submitted. Then its Labels are known.
+	New    bool
+	Labels map[string]string
 }
 
 // Config configures a hub.

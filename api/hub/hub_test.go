@@ -418,6 +418,22 @@ func TestATopicThatNothingTouchesRests(t *testing.T) {
 	})
 }
 
+// What nothing touches, and takes long to read, is read again less often than what is read at once.
+func TestASlowQuietTopicRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, a, b := New(Config{ID: "i", Whole: true}), &answer{}, &answer{took: 15 * time.Millisecond}
+		quick, slow := a.topic("quick"), b.topic("slow")
+		none := func(*Change, func(string) bool) bool { return false }
+		quick.Touched, slow.Touched = none, none
+		f := follow(t, h, quick, slow)
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []int64{11, 4}, []int64{a.reads.Load(), b.reads.Load()}, "each 3 s, and each 7.5 s at a tick")
+		f.r.Leave()
+	})
+}
+
 // A topic can have a tick of its own, and an answer that is what it was tells nobody anything.
 func TestATopicHasATickOfItsOwn(t *testing.T) {
 	t.Parallel()
@@ -476,7 +492,7 @@ func TestTopicsAreReadAtTicks(t *testing.T) {
 func TestASlowTopicRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, a, b := New(Config{ID: "i"}), &answer{took: 200 * time.Millisecond}, &answer{took: time.Hour}
+		h, a, b := New(Config{ID: "i"}), &answer{took: 40 * time.Millisecond}, &answer{took: time.Hour}
 		f := follow(t, h, a.topic("slow"), b.topic("hangs"))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()

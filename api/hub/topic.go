@@ -24,15 +24,16 @@ type topic struct {
 	entries  []live.Entry    // of the answer, as it was read
 	shown    map[string]bool // keys of entries, for Touched
 	size     int
-	snapshot []byte    // of entries, as a frame; nil: not made
-	fresh    bool      // entries were read since it has readers
-	at       time.Time // when it was read last, by the store's clock; zero: never
-	looked   time.Time // the same by this machine's
-	born     int64     // number of its first event; 0: there is none
-	last     int64     // number of its newest event
-	heard    int64     // number of the last change that it has looked at
-	problem  *Problem  // why it could not be read the last time; nil: it was
-	told     bool      // those who read it know of the problem
+	snapshot []byte        // of entries, as a frame; nil: not made
+	fresh    bool          // entries were read since it has readers
+	at       time.Time     // when it was read last, by the store's clock; zero: never
+	looked   time.Time     // the same by this machine's
+	took     time.Duration // how long that was
+	born     int64         // number of its first event; 0: there is none
+	last     int64         // number of its newest event
+	heard    int64         // number of the last change that it has looked at
+	problem  *Problem      // why it could not be read the last time; nil: it was
+	told     bool          // those who read it know of the problem
 
 	log     *live.Ring[[]byte] // of what a flow has said; nil: nothing
 	logName string
@@ -167,7 +168,7 @@ func (t *topic) due() bool {
 	defer h.mu.Unlock()
 	changes, all := h.changes.After(t.heard)
 	t.heard = h.changes.Last()
-	if t.Touched == nil || !t.fresh || !all || !h.cfg.Whole || t.problem != nil || time.Since(t.looked) >= quietMax {
+	if t.Touched == nil || !t.fresh || !all || !h.cfg.Whole || t.problem != nil || time.Since(t.looked) >= min(max(quietMax, quietShare*t.took), restMax) {
 		return true
 	}
 	for i := range changes {
@@ -199,6 +200,7 @@ func (t *topic) look(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return 0
 	}
+	t.took = took
 	t.take(entries, err, at)
 	return min(max(cmp.Or(t.Tick, Every)-took, readShare*took), restMax)
 }
