@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,15 +24,16 @@ type local struct{ cfg *Config }
 // ownWorkers are the workers of this node, by pool and slot; pool "" means all.
 func (l *local) ownWorkers(ctx context.Context, pool string) []view.Worker {
 	views := []view.Worker{}
-	for name, d := range l.cfg.Pools.DescribeAll(ctx) {
+	all := l.cfg.Pools.DescribeAll(ctx)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if pool != "" && pool != name {
 			continue
 		}
-		for i := range d.Workers {
+		d := all[name]
+		for i := range d.Workers { // by slot
 			views = append(views, l.workerView(&d, &d.Workers[i]))
 		}
 	}
-	slices.SortFunc(views, byPlace)
 	return views
 }
 
