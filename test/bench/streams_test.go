@@ -56,7 +56,7 @@ var openPages = slices.Concat(
 func lists(filters ...string) (pages []openPage) {
 	for _, filter := range filters {
 		page := openPage{strings.TrimSuffix("list:"+filter, ":"), []polled{
-			{strings.TrimSuffix("facets?fields=status,action,pool,error,worker&limit=8&"+filter, "&"), 2 * time.Minute},
+			{strings.TrimSuffix("facets?fields=status,action,pool,error,worker&limit=8&"+filter, "&"), 5 * time.Minute},
 		}}
 		if filter != "status=running" && !strings.HasPrefix(filter, "label=") {
 			page.topics += ",nodes"
