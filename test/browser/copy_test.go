@@ -85,9 +85,9 @@ func TestWhatAPageCopiesRuns(t *testing.T) {
 	}
 }
 
-// A name that stands in the address of a page is no part of a command for the shell, whoever made the link.
+// A name that stands in the address of a page is no part of a command for the shell, whoever made the link. There is no thing of this name.
 func TestACopiedCommandHasNoOther(t *testing.T) {
-	p := open(t, shared(t), "/console/")
+	p := open(t, shared(t), "/console/", "404")
 	const name = "a;b $(c)"
 	for path, want := range map[string]string{
 		"pools/": "troupe pool '" + name + "'", "actions/": "troupe actions '" + name + "'", "nodes/": "troupe nodes '" + name + "'",
