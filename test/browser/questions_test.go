@@ -316,7 +316,7 @@ func whatRuns(t *testing.T, nodes []*node, v *visitor) {
 	v.shows(".head", "running")
 	v.until("it goes on", func() bool { return v.value("document.querySelector('progress').value > 0.01") == "true" })
 	v.click("Cancel")
-	v.shows("dialog[open]", "Cancel this execution?")
+	v.shows("dialog[open]", "Cancel execution "+e.ID[:8])
 	v.click("Cancel it")
 	v.shows(".head", "cancelled")
 }

@@ -6,6 +6,7 @@ const worker = (id: string, more: Partial<Worker> = {}): Worker => {
   const [node, pool] = id.split('/') as [string, string]
   return { id, node, pool, runtime: 'go', generation: 1, state: 'ready', health: 'healthy', grade: 'healthy', cordoned: false, restarts: 0, ...more }
 }
+const id = '01a21b2b-db84-7d72-ac41-ea386c7c0f2a'
 const open = [{ name: 'go', cordoned: false }, { name: 'py', cordoned: false }]
 const up = (name: string, more: { cordoned?: boolean; state?: string } = {}) => ({ name, cordoned: false, state: 'active', ...more })
 
@@ -55,7 +56,6 @@ describe('what is asked before other commands', () => {
     expect(drainQuestion('a', undefined)).toMatchObject({ typed: 'a', text: expect.stringContaining('could not be found out') })
   })
   it('says what runs on a worker that is killed, and what becomes of it', () => {
-    const id = '01a21b2b-db84-7d72-ac41-ea386c7c0f2a'
     expect(killQuestion('a/go/0', nothing).text).toContain('It runs nothing now.')
     expect(killQuestion('a/go/0', undefined).text).toContain('It could not be found out whether it runs something. If it does, that is run again if')
     expect(killQuestion('a/go/0', { id, action_ref: 'p.a', idempotent: true }).text).toContain('It runs p.a, execution 01a21b2b…7c0f2a. That is idempotent, so it is run again')
@@ -66,13 +66,18 @@ describe('what is asked before other commands', () => {
     expect([{ execution: 'x' }, {}, { execution: '' }, { execution: 'x', stale: true }, { stale: true }].map(runsOf)).toEqual(['x', nothing, nothing, undefined, undefined])
   })
   it('asks before a cancel only of what runs, or may', () => {
-    expect(cancelQuestion({ action_ref: 'p.a', status: 'running', worker: 'a/go/0' })!.text).toBe('p.a runs on a/go/0. Its code is asked to stop, and then made to. The outcome is kept.')
-    expect(cancelQuestion(undefined)!.text).toBe('It could not be found out whether it runs. If it does, its code is asked to stop, and then made to. The outcome is kept.')
-    for (const status of ['requested', 'scheduled', 'cancelling', 'completed'] as const) expect(cancelQuestion({ action_ref: 'p.a', status })).toBeUndefined()
+    expect(cancelQuestion(id, { action_ref: 'p.a', status: 'running', worker: 'a/go/0' })!.text).toBe('p.a runs on a/go/0. Its code is asked to stop, and then made to. The outcome is kept.')
+    expect(cancelQuestion(id, undefined)!.text).toBe('It could not be found out whether it runs. If it does, its code is asked to stop, and then made to. The outcome is kept.')
+    for (const status of ['requested', 'scheduled', 'cancelling', 'completed'] as const) expect(cancelQuestion(id, { action_ref: 'p.a', status })).toBeUndefined()
   })
   it('asks before a retry only where that is not idempotent', () => {
-    expect(retryQuestion({ action_ref: 'p.a', idempotent: true })).toBeUndefined()
-    expect(retryQuestion({ action_ref: 'p.a' })!.text).toContain('p.a is not marked idempotent')
+    expect(retryQuestion({ id, action_ref: 'p.a', idempotent: true })).toBeUndefined()
+    expect(retryQuestion({ id, action_ref: 'p.a' })!.text).toContain('p.a is not marked idempotent')
+  })
+  it('names the execution, also where nothing is known of it', () => {
+    expect(cancelQuestion(id, undefined)!.title).toBe('Cancel execution 01a21b2b…7c0f2a?')
+    expect(cancelQuestion(id, { action_ref: 'p.a', status: 'running', worker: 'a/go/0' })!.title).toBe('Cancel execution 01a21b2b…7c0f2a?')
+    expect(retryQuestion({ id, action_ref: 'p.a' })!.title).toBe('Run execution 01a21b2b…7c0f2a again?')
   })
   it('asks before a requeue or a submission only where that is not idempotent, or not known', () => {
     const letter = { id: 7, action: 'p.a', execution: 'x' }

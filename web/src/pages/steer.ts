@@ -87,17 +87,17 @@ export function requeueQuestion(d: Letter, of: Running | undefined): Question | 
 /** What is asked before a dead letter is discarded. */
 export const discardQuestion = (d: Letter): Question => ({ title: `Discard ${letterOf(d)}?`, text: 'It is marked as handled. Its execution is not submitted again.', act: 'Discard it', danger: true, why: true })
 
-/** What is asked before a cancel, by what the node answers now of the execution; undefined of it: that is not known. Undefined: nothing is asked, as it does not run. */
-export function cancelQuestion(e: Pick<Execution, 'action_ref' | 'status' | 'worker'> | undefined): Question | undefined {
-  const ask = { title: 'Cancel this execution?', act: 'Cancel it', danger: true, why: true }
+/** What is asked before a cancel, by what the node answers now of the execution; undefined of it: that is not known. Undefined: nothing is asked, as it does not run. The id is in the title, as the page may have another execution by the time of the answer. */
+export function cancelQuestion(id: string, e: Pick<Execution, 'action_ref' | 'status' | 'worker'> | undefined): Question | undefined {
+  const ask = { title: `Cancel execution ${short(id)}?`, act: 'Cancel it', danger: true, why: true }
   const how = 'its code is asked to stop, and then made to. The outcome is kept.'
   if (!e) return { ...ask, text: `It could not be found out whether it runs. If it does, ${how}` }
   return e.status === 'running' ? { ...ask, text: `${e.action_ref} runs on ${e.worker}. I${how.slice(1)}` } : undefined
 }
 
 /** What is asked before one is run again by hand; undefined: nothing. */
-export const retryQuestion = (e: Pick<Execution, 'action_ref' | 'idempotent'>): Question | undefined => (e.idempotent ? undefined
-  : { title: 'Run it again?', text: `${e.action_ref} is not marked idempotent: what it has done is done a second time, by a new execution.`, act: 'Run it again', why: true })
+export const retryQuestion = (e: Pick<Execution, 'id' | 'action_ref' | 'idempotent'>): Question | undefined => (e.idempotent ? undefined
+  : { title: `Run execution ${short(e.id)} again?`, text: `${e.action_ref} is not marked idempotent: what it has done is done a second time, by a new execution.`, act: 'Run it again', why: true })
 
 /** What is asked before a submission; undefined: nothing. */
 export const submitQuestion = (action: { ref: string; idempotent: boolean }): Question | undefined => (action.idempotent ? undefined

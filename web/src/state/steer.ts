@@ -59,7 +59,7 @@ export async function kill(worker: string, after: () => void): Promise<void> {
 export async function cancel(id: string, after: () => void): Promise<void> {
   const address = `api/v1/executions/${encodeURIComponent(id)}`
   const said = (e: Execution) => (ended(e.status) ? `It is ${e.status}` : `Cancel requested: it is ${e.status}`)
-  await act(`${address}/cancel`, said, async () => cancelQuestion(await get<Execution>(`${address}?without_payloads=1`).catch(() => undefined)))
+  await act(`${address}/cancel`, said, async () => cancelQuestion(id, await get<Execution>(`${address}?without_payloads=1`).catch(() => undefined)))
   after()
 }
 
