@@ -160,7 +160,8 @@ func TestRowsThatArePushedOffTheFirstPageStay(t *testing.T) {
 	p.shows("tbody tr:first-child", "130") // no row moves under a finger, nor does the counter move them
 	require.Equal(t, top, p.value(at))
 	p.do(chromedp.EmulateViewport(360, 800))
-	require.Equal(t, p.value(at), p.value("(() => { const n = document.querySelector('.newer'); n.style.display = 'none'; const top = "+at+"; n.style.display = ''; return top })()"))
+	p.until("the narrow layout", func() bool { return p.value("getComputedStyle(document.querySelector('tbody tr')).display") == "grid" })
+	require.Equal(t, "true", p.value("(() => { const n = document.querySelector('.newer'), top = "+at+"; n.style.display = 'none'; const without = "+at+"; n.style.display = ''; return top === without })()"))
 	p.do(chromedp.EmulateViewport(1280, 800))
 	require.Contains(t, p.text(".foot"), "130 rows: all there are")
 	p.looks("letters-newer")
