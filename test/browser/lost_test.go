@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -84,4 +85,22 @@ func TestPagesOpenWhileTheNodeIsAway(t *testing.T) {
 	require.NoError(t, n.begin())
 	p.shows(".facts", "Restarts of workers")
 	p.until("no banner", func() bool { return p.count(".trouble.lost") == 0 })
+}
+
+// Where the stream is broken and the node answers all else, commands can be given. A question that has no answer and is not asked again
+// denies none either: nothing would tell that the node answers again.
+func TestANodeThatAnswersTakesCommands(t *testing.T) {
+	apart(t)
+	n := start(t)
+	e := submit(t, n, "core.fail", map[string]any{"message": "no"}, map[string]any{"wait_seconds": 10})
+	broken := before(t, n, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	p := open(t, broken, "/console/executions/"+e.ID, "ERR_EMPTY_RESPONSE")
+	p.until("Retry can be pressed", func() bool { return p.value(denied("Retry")) == "false" })
+	p.do(chromedp.Evaluate(`(() => { const whole = fetch; window.cut = 0; window.fetch = (url, ...more) => /fleet\?at=/.test(url) ? (window.cut++, Promise.reject(new TypeError("no"))) : whole(url, ...more) })()`, nil))
+	p.do(chromedp.Evaluate(`document.querySelector(".lanes svg").dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 700, clientY: document.querySelector(".lanes svg").getBoundingClientRect().top + 40 }))`, nil))
+	p.until("the state of the fleet was asked for in vain", func() bool { return p.value("window.cut > 0") == "true" })
+	require.Equal(t, "false", p.value(denied("Retry")))
+	p.visit("/console/workers/n1/go/0")
+	p.shows(".lost", "trying again")
+	p.until("Kill can be pressed", func() bool { return p.value(denied("Kill")) == "false" })
 }

@@ -6,6 +6,9 @@ export class Problem extends Error {
   }
 }
 
+/** The code of the problem that nothing answers. */
+export const unreachable = 'unreachable'
+
 /** The address below which the node answers: the parent of the console's own. */
 export const root = typeof document === 'undefined' ? new URL('http://node/') : new URL('..', document.baseURI)
 
@@ -24,17 +27,17 @@ export function onDenied(tell: () => void): () => void {
 /** Says that the node asks for a token. */
 export function deny(): void { for (const tell of denied) tell() }
 
-const answering = new Set<(answers: boolean) => void>()
+const answering = new Set<(at: number) => void>()
 
-/** Tells whenever the node has answered something, and whenever it does not answer a question. */
-export function onAnswer(tell: (answers: boolean) => void): () => void {
+/** Tells whenever the node has answered something, and when it last did, by this browser's clock. */
+export function onAnswer(tell: (at: number) => void): () => void {
   answering.add(tell)
   return () => answering.delete(tell)
 }
 
 function heard(at: number): void {
   answered = Math.max(answered, at)
-  for (const tell of answering) tell(true)
+  for (const tell of answering) tell(answered)
 }
 
 /** The store's time now, as this browser can tell it. */
@@ -63,8 +66,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
     })
   } catch (error) {
     if (ask.signal?.aborted) throw error
-    if (!ask.method) for (const tell of answering) tell(false) // a page asks again by itself, and sends no command again
-    throw new Problem(0, 'unreachable', 'the node does not answer')
+    throw new Problem(0, unreachable, 'the node does not answer')
   }
   readClock(answer.headers.get('Troupe-Time'))
   heard(Date.now())

@@ -1,9 +1,11 @@
 // What the page follows. One stream serves all tabs of the browser, in a shared worker; where there is none, each visible tab has one.
-import { deny, heardAt, onAnswer, root } from '../api/client'
+import { answeredAt, deny, heardAt, onAnswer, root } from '../api/client'
 import { Follower, type Heard, type Said, type Standing, type Told } from '../live/follower'
 import { isFlow } from '../live/topics'
 import { opener } from '../live/world'
+import { isAway } from './away'
 import { pause } from './pause.svelte'
+import { SvelteMap } from 'svelte/reactivity'
 import address from '../live/worker?sharedworker&url'
 
 interface Handler { told: (told: Extract<Told, { kind: 'topic' }>) => void; lost: () => void; heard?: (heard: Heard) => void }
@@ -14,9 +16,11 @@ const speakEvery = 10_000
 
 let standing = $state.raw<Standing>({ state: 'idle', since: 0, again: 0, refused: false, build: '', message: '' })
 let first = $state('')
-/** The last question of this page was not answered. */
-let unanswered = $state(false)
-onAnswer((answers) => { unanswered = !answers })
+let answered = $state(answeredAt())
+onAnswer((at) => { answered = at })
+/** When questions were asked that had no answer, by who asks them again. */
+const failed = new SvelteMap<object, number>()
+const away = $derived(isAway({ answered, failed: failed.values(), lost: standing.state === 'lost' && !standing.refused ? standing.since : undefined }))
 const handlers = new Map<string, Set<Handler>>()
 const latest = new Map<string, Extract<Told, { kind: 'topic' }>>()
 let speak: ((said: Said) => void) | undefined
@@ -123,8 +127,10 @@ $effect.root(() => {
 export const live = {
   get standing(): Standing { return standing },
   get refused(): boolean { return standing.refused },
-  /** The node does not answer: neither the stream, nor the page's last question. */
-  get away(): boolean { return unanswered || (standing.state === 'lost' && !standing.refused) },
+  /** The node does not answer: the last question or the stream failed, and nothing was answered since. */
+  get away(): boolean { return away },
+  /** Says that a question had no answer that was asked at a time of this browser. Only who asks again may say so: else nothing would tell that the node is back. Undefined: it is asked no more. */
+  unanswered(who: object, asked: number | undefined): void { if (asked === undefined) failed.delete(who); else failed.set(who, asked) },
   /** Another program than at first answers: the page may be an old one. */
   get other(): boolean { return first !== '' && standing.build !== first },
   /** Opens the stream anew: the browser has another login, or none any more. */

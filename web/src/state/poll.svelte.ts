@@ -1,6 +1,6 @@
 // Follows what the node says while somebody looks, or asks again and again where that cannot be followed. Each answer has its time, so that a page can say how old it is.
 import { untrack } from 'svelte'
-import { get, now, Problem } from '../api/client'
+import { get, now, Problem, unreachable } from '../api/client'
 import { backOff } from '../live/backoff'
 import { topicOf } from '../live/topics'
 import { live } from './live.svelte'
@@ -91,7 +91,7 @@ export class Poll<T> {
       if (asking || stop.signal.aborted) return
       if (document.hidden && this.at > 0) return // asked again once it is visible
       ;[asking, more] = [true, false]
-      const at = now()
+      const at = now(), here = Date.now()
       try {
         const data = await get<T>(timedPath(path, at), { signal: stop.signal })
         if (stop.signal.aborted) return
@@ -99,6 +99,7 @@ export class Poll<T> {
       } catch (error) {
         if (stop.signal.aborted) return
         this.problem = error as Problem
+        if (this.problem.code === unreachable) live.unanswered(stop, here)
         failures++
       } finally {
         asking = false
@@ -112,6 +113,7 @@ export class Poll<T> {
     void ask()
     return () => {
       stop.abort()
+      live.unanswered(stop, undefined)
       clearTimeout(timer)
       document.removeEventListener('visibilitychange', shown)
     }
