@@ -25,9 +25,22 @@ func TestTheTreeShowsTroubleAndWhatRuns(t *testing.T) {
 	p.shows(".cells", "1 busy")
 	p.until("what runs", func() bool { return p.count(`.cells a[href="executions/`+long.ID+`"]`) == 1 })
 	p.looks("tree")
-	p.do(chromedp.Focus(`.cells [role=listbox]`), chromedp.KeyEvent(kb.End), chromedp.KeyEvent(kb.ArrowUp), chromedp.KeyEvent(kb.ArrowLeft))
-	p.shows(".cells [role=status]", "ready")
-	at := p.text(".cells [role=option]")
+	p.do(chromedp.EmulateViewport(360, 400), chromedp.Focus(`.cells [role=listbox]`))
+	p.until("as many columns as there is room for", func() bool {
+		return p.value(`(() => { const room = document.querySelector(".cells .grid").clientWidth - document.querySelector(".cells svg").clientWidth; return innerWidth === 360 && room >= 0 && room < 16 })()`) == "true"
+	})
+	p.rests(`//div[@role="listbox"]`)
+	for key, edge := range map[string]string{kb.End: "top - innerHeight + 6", kb.Home: "bottom - 6"} { // the cell is beyond the screen
+		p.do(chromedp.Evaluate(`(() => { const { top, bottom } = document.querySelector(".cells .field").getBoundingClientRect(); scrollBy(0, `+edge+`) })()`, nil), chromedp.KeyEvent(key))
+		p.until("the cell of the cursor is on the screen", func() bool {
+			return p.value(`(() => { const { top, bottom } = document.querySelector(".cells .at").getBoundingClientRect(); return top >= 0 && bottom <= innerHeight })()`) == "true"
+		})
+	}
+	p.do(chromedp.EmulateViewport(1280, 800))
+	p.do(chromedp.KeyEvent(kb.End), chromedp.KeyEvent(kb.ArrowUp), chromedp.KeyEvent(kb.ArrowLeft))
+	p.shows(".cells [role=option]", ": ready") // it is spoken with its name
+	require.Zero(t, p.count(".cells [role=status]"), "and no second time")
+	at, _, _ := strings.Cut(p.text(".cells [role=option]"), ": ")
 	require.Regexp(t, `^n1/go/\d+$`, at)
 	p.shows(".cells .told", at+": ready")
 	p.accessible("a grid with a cursor")
