@@ -54,6 +54,10 @@ func TestTheTreeShowsTroubleAndWhatRuns(t *testing.T) {
 	require.Contains(t, p.value("decodeURIComponent(location.search)"), "troupe/pools/go/")
 	p.visit("/console/tree" + p.value("location.search")) // it is the same after a reload
 	p.shows(".panel", "Runs "+long.ID)
+	link := p.copied("Link") // and for a colleague
+	require.Equal(t, p.value("location.href"), link)
+	p.visit(strings.TrimPrefix(link, n.url))
+	p.shows(".panel", "Runs "+long.ID)
 	p.do(chromedp.Click(`//aside//button[.='Kill']`, chromedp.BySearch))
 	p.shows("dialog", "It runs core.sleep, execution "+long.ID[:8])
 	p.do(chromedp.Click(`//dialog//button[contains(., "Kill it")]`, chromedp.BySearch))
