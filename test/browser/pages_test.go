@@ -189,4 +189,18 @@ func TestRowsThatArePushedOffTheFirstPageStay(t *testing.T) {
 	p.shows(".foot", "270 rows: all there are")
 	p.do(chromedp.Evaluate("scrollTo(0, 0)", nil))
 	p.shows("tbody", "270")
+
+	more(700) // more than wait: the list stays, whatever comes, until it begins anew
+	p.shows(".newer", "more than 500 newer: show")
+	more(300)
+	require.NoError(t, servers.Execute(store, "UPDATE dead_letter SET resolution = 'seen' WHERE id = 269"))
+	p.shows(`tr:has(a[href="dead-letters/269"])`, "seen")
+	require.Contains(t, p.text("tbody tr:first-child"), "270")
+	p.shows(".newer", "more than 500 newer: show")
+	require.Contains(t, p.text(".foot"), "270 rows: all there are")
+	p.click("newer: show")
+	p.shows("tbody tr:first-child", "1270")
+	p.shows(".foot", "100 rows so far")
+	p.loadsMore()
+	p.shows(".foot", "200 rows so far")
 }

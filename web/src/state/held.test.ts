@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { beginOf, type Held, type How, markFor, newerOf, none, older, type Page, refreshed, renewed, rowsMax } from './held'
+import { beginOf, bounded, type Held, type How, markFor, newerOf, none, older, type Page, reaches, refreshed, renewed, rowsMax, waitsMax } from './held'
 
 const keyOf = (row: string) => row[0]!
 /** Rows are words; the first letter is the key. */
@@ -84,11 +84,33 @@ test('a page behind the last row adds those that are not there yet', () => {
 
 test('more rows than a list holds are left out at its end, and no more are read', () => {
   const many: Held<number> = { rows: Array.from({ length: rowsMax }, (_, i) => i), cursor: 'end', deeper: true, full: true }
-  const after = renewed(many, { rows: [-1, 0], cursor: 'c' }, (n) => n, 'stays')!
+  const after = bounded(renewed(many, { rows: [-1, 0], cursor: 'c' }, (n) => n, 'stays')!, 0).held
   expect([after.rows.length, after.rows[0], after.rows.at(-1), after.full]).toEqual([rowsMax, -1, rowsMax - 2, true])
-  const fewer = renewed(after, { rows: [5, 6], cursor: 'c' }, (n) => n, 'stays')!
+  const fewer = bounded(renewed(after, { rows: [5, 6], cursor: 'c' }, (n) => n, 'stays')!, 0).held
   expect(fewer.full, 'what was left out is not read again').toBe(true)
 })
+
+test.each<[string, number, number, { first: number; rows: number; waiting: number; more: boolean; full: boolean }]>([
+  ['none waits', 0, 100, { first: 0, rows: 100, waiting: 0, more: false, full: false }],
+  ['some wait', 20, 100, { first: 0, rows: 120, waiting: 20, more: false, full: false }],
+  ['as many as may wait', waitsMax, 100, { first: 0, rows: 100 + waitsMax, waiting: waitsMax, more: false, full: false }],
+  ['more than may wait: the newest are left out', waitsMax + 70, 100, { first: 70, rows: 100 + waitsMax, waiting: waitsMax, more: true, full: false }],
+  ['what waits pushes none off the end', waitsMax, rowsMax - 1, { first: 0, rows: rowsMax - 1 + waitsMax, waiting: waitsMax, more: false, full: false }],
+  ['only what is shown makes it full', waitsMax + 70, rowsMax, { first: 70, rows: rowsMax + waitsMax, waiting: waitsMax, more: true, full: true }],
+  ['what is shown is bounded too', 20, rowsMax + 5, { first: 0, rows: rowsMax + 20, waiting: 20, more: false, full: true }],
+])('what a list holds where %s', (_, waiting, shown, want) => {
+  const { held, ...rest } = bounded({ ...none, rows: Array.from({ length: waiting + shown }, (_, i) => i) }, waiting)
+  expect({ first: held.rows[0], rows: held.rows.length, full: held.full, ...rest }).toEqual(want)
+})
+
+test.each<[string, string, string, boolean]>([
+  ['nothing is shown yet', '', 'c b', true],
+  ['all that is shown is there', 'c b', 'e d c b', true],
+  ['newer rows are not enough', 'c b', 'e d', false],
+  ['a part is not enough', 'c b a', 'e d c', false],
+  ['rows that are gone have others behind them', 'c b', 'd c a', true],
+  ['nothing is there', 'c b', '', false],
+])('rows that were read anew where %s', (_, shown, rows, want) => expect(reaches(page(rows).rows, new Set(page(shown).rows.map(keyOf)), keyOf)).toBe(want))
 
 /**
  * A list that changes while it is read, and a reader of it: rows neither vanish nor repeat. A test for each ten seeds: the limit on a

@@ -1,8 +1,11 @@
 // The rows of a list that is read in pages. The first page is read again and again, and of the others what is on the screen. New rows push
 // old ones off the first page: these stay.
 
-/** How many rows a list holds. */
+/** How many rows a list shows. */
 export const rowsMax = 2000
+
+/** How many newer ones wait in front of these. */
+export const waitsMax = 500
 
 /** One page, or several that follow each other from the first one. */
 export interface Page<T> {
@@ -13,7 +16,7 @@ export interface Page<T> {
 
 export interface Held<T> extends Page<T> {
   deeper: boolean // pages behind the first one are held, or are being read
-  full: boolean // rows were left out at the end, so that no more are read
+  full: boolean // rows were left out at the end, so that no more are read, or the next one would be
 }
 
 export const none: Held<never> = { rows: [], cursor: undefined, searched: undefined, deeper: false, full: false }
@@ -33,8 +36,8 @@ export function renewed<T>(held: Held<T>, page: Page<T>, keyOf: KeyOf<T>, how: H
   if (!held.deeper) return { ...none, ...page }
   const behind = page.cursor === undefined || page.rows.length >= rowsMax ? [] : behindOf(held, page, keyOf, how)
   if (!behind) return undefined
-  if (behind.length === 0) return bounded({ ...page, deeper: true, full: false })
-  return bounded({ ...held, rows: [...page.rows, ...behind] })
+  if (behind.length === 0) return { ...page, deeper: true, full: false }
+  return { ...held, rows: [...page.rows, ...behind] }
 }
 
 function behindOf<T>(held: Held<T>, page: Page<T>, keyOf: KeyOf<T>, how: How): readonly T[] | undefined {
@@ -57,10 +60,10 @@ export function refreshed<T>(held: Held<T>, begin: number, page: Page<T>, keyOf:
   const before = new Set(front.map(keyOf))
   const rows = page.rows.filter((row) => !before.has(keyOf(row)))
   // Behind a row that is not known there may be more that are gone: the page after it says so.
-  if (page.cursor === undefined && how === 'stays') return bounded({ ...held, rows: [...front, ...rows], cursor: undefined })
+  if (page.cursor === undefined && how === 'stays') return { ...held, rows: [...front, ...rows], cursor: undefined }
   const behind = behindOf({ ...held, rows: rest }, { ...page, rows }, keyOf, how === 'stays' ? how : 'moves')
   if (!behind || (how !== 'stays' && (behind.length !== rest.length - rows.length || (behind.length > 0 && page.cursor === undefined)))) return undefined
-  return bounded({ ...held, rows: [...front, ...rows, ...behind], cursor: behind.length ? held.cursor : page.cursor })
+  return { ...held, rows: [...front, ...rows, ...behind], cursor: behind.length ? held.cursor : page.cursor }
 }
 
 /** How many rows in front of a list are newer than all that are shown, by their keys: these wait until somebody asks for them. None where nothing that was shown is left, as then the list begins anew. */
@@ -91,9 +94,21 @@ export function markFor<T>(rows: readonly T[], marks: readonly Mark[], at: numbe
 /** The rows with the next page behind them. */
 export function older<T>(held: Held<T>, page: Page<T>, keyOf: KeyOf<T>): Held<T> {
   const there = new Set(held.rows.map(keyOf))
-  return bounded({ ...held, rows: [...held.rows, ...page.rows.filter((row) => !there.has(keyOf(row)))], cursor: page.cursor, searched: page.searched, deeper: true })
+  return { ...held, rows: [...held.rows, ...page.rows.filter((row) => !there.has(keyOf(row)))], cursor: page.cursor, searched: page.searched, deeper: true }
 }
 
-function bounded<T>(held: Held<T>): Held<T> {
-  return { ...held, rows: held.rows.slice(0, rowsMax), full: held.full || held.rows.length >= rowsMax }
+/** A list with what waits in front of it: so many of its rows, and more of them where some were left out. */
+export interface Waiting<T> { held: Held<T>; waiting: number; more: boolean }
+
+/** Bounds what waits and what is shown, each by itself, so that what waits pushes no row off the end. Of what waits the rows next to those that are shown stay. */
+export function bounded<T>(held: Held<T>, waiting: number): Waiting<T> {
+  const left = Math.max(0, waiting - waitsMax), rows = held.rows.slice(left)
+  waiting -= left
+  return { held: { ...held, rows: rows.slice(0, waiting + rowsMax), full: held.full || rows.length - waiting >= rowsMax }, waiting, more: left > 0 }
+}
+
+/** Whether rows that were read anew have come as far as those that are shown. */
+export function reaches<T>(rows: readonly T[], shown: ReadonlySet<string | number>, keyOf: KeyOf<T>): boolean {
+  const first = rows.findIndex((row) => shown.has(keyOf(row)))
+  return shown.size === 0 || (first >= 0 && rows.length - first >= shown.size)
 }

@@ -2,7 +2,7 @@
 import { untrack } from 'svelte'
 import { get, now, type Problem } from '../api/client'
 import type { Paged } from '../api/types'
-import { beginOf, type Held, type How, type Mark, markFor, newerOf, none, older, type Page, refreshed, renewed } from './held'
+import { beginOf, bounded, type Held, type How, type Mark, markFor, newerOf, none, older, type Page, reaches, refreshed, renewed, waitsMax } from './held'
 import { pause } from './pause.svelte'
 import { Poll } from './poll.svelte'
 import { timedPath } from './range'
@@ -38,6 +38,8 @@ export class Pages<A extends Paged, T> {
   private held = $state.raw<Held<T>>(none)
   /** So many rows in front wait. */
   private waiting = $state(0)
+  /** There are more newer rows than wait: the first page does not reach those that are held. */
+  private flooded = $state(false)
   /** The keys of the rows that do not. */
   private shown: ReadonlySet<string | number> = new Set()
   private how: How
@@ -71,7 +73,7 @@ export class Pages<A extends Paged, T> {
       const [wanted, answer] = [path(), this.poll.data]
       untrack(() => {
         if (wanted !== this.of) {
-          this.put(none)
+          this.put(none, false)
           ;[this.of, this.how, this.marks, this.due, this.seen] = [wanted, this.usual, [], undefined, undefined]
         }
         if (answer) void this.take(answer)
@@ -81,23 +83,27 @@ export class Pages<A extends Paged, T> {
 
   get ready(): boolean { return this.poll.data !== undefined && this.held !== none }
   get rows(): readonly T[] { return !this.ready ? [] : this.waiting ? this.held.rows.slice(this.waiting) : this.held.rows }
-  /** How many rows have come in front of those that are shown. */
-  get newer(): number { return this.ready ? this.waiting : 0 }
+  /** How many rows have come in front of those that are shown, and whether there are more. */
+  get newer(): number { return !this.ready ? 0 : this.flooded ? waitsMax : this.waiting }
+  get more(): boolean { return this.flooded }
   get cursor(): string | undefined { return this.ready ? this.held.cursor : undefined }
   get searched(): string | undefined { return this.ready ? this.held.searched : undefined }
   get full(): boolean { return this.held.full }
 
   private get usual(): How { return this.options.moves ? 'moves' : 'stays' }
 
-  /** Shows the rows that have come in front. */
+  /** Shows the rows that have come in front. Where not all of them wait, the list begins anew. */
   show(): void {
     this.shown = new Set()
-    this.put(this.held)
+    if (!this.flooded || !this.poll.data) return this.put(this.held)
+    this.marks = []
+    this.put({ ...none, ...this.pageOf(this.poll.data) }, false)
   }
 
-  private put(held: Held<T>): void {
-    const waiting = this.options.waits ? newerOf(held.rows, this.shown, this.keyOf) : 0
-    ;[this.held, this.waiting] = [held, waiting]
+  /** Flooded: whether there are more newer rows in front of these. */
+  private put(all: Held<T>, flooded = this.flooded): void {
+    const { held, waiting, more } = bounded(all, this.options.waits ? newerOf(all.rows, this.shown, this.keyOf) : 0)
+    ;[this.held, this.waiting, this.flooded] = [held, waiting, flooded || more]
     this.shown = new Set(held.rows.slice(waiting).map(this.keyOf))
   }
 
@@ -116,7 +122,7 @@ export class Pages<A extends Paged, T> {
     await this.read(async (path) => {
       const last = this.held.rows.at(-1)
       const page = await this.page(path, cursor)
-      if (path !== this.path()) return
+      if (path !== this.path() || cursor !== this.cursor) return // the list has begun anew
       this.mark({ cursor, after: last && this.keyOf(last) })
       this.put(older(this.held, page, this.keyOf))
     })
@@ -195,27 +201,38 @@ export class Pages<A extends Paged, T> {
   private async take(answer: A): Promise<void> {
     if (this.reading) return // it is taken after that
     let page = this.pageOf(answer)
-    const before = this.options.waits ? { ...this.held, deeper: true } : this.held // rows that wait push none off the first page
-    const held = renewed(before, page, this.keyOf, this.how)
+    const held = this.whole(page)
     if (held) {
-      this.put(held)
+      this.put(held, false)
       this.how = this.usual
       return
     }
+    if (this.flooded && this.how === this.usual) return // what is newer is not taken until somebody asks for it
     await this.read(async (path) => {
       for (let n = 0; n < readsMax; n++) {
         const next = await this.page(path, page.cursor!)
         if (path !== this.path()) return
+        const last = page.rows.at(-1)
+        if (last) this.mark({ cursor: page.cursor!, after: this.keyOf(last) })
         page = { rows: [...page.rows, ...next.rows], cursor: next.cursor, searched: next.searched }
-        const whole = renewed(this.held, page, this.keyOf, this.how)
+        const whole = this.whole(page)
         if (!whole) continue
-        this.put(whole)
+        this.put(whole, false)
         this.how = this.usual
         return
       }
-      this.put({ ...none, ...page, deeper: true })
       this.how = this.usual
+      const met = this.options.waits ? this.whole(page) : { ...none, ...page, deeper: true }
+      if (met) this.put(met, false)
+      else this.flooded = true
     })
+  }
+
+  /** The list with its first page, or with several; undefined: that does not say yet what the list is. */
+  private whole(page: Page<T>): Held<T> | undefined {
+    if (!this.options.waits) return renewed(this.held, page, this.keyOf, this.how)
+    if (this.how === 'anew' && page.cursor !== undefined && !reaches(page.rows, this.shown, this.keyOf)) return undefined
+    return renewed({ ...this.held, deeper: true }, page, this.keyOf, this.how) // rows that wait push none off the first page
   }
 
   /** Does one reading at a time, and then takes the first page as it has become meanwhile. */
