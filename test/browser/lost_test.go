@@ -102,5 +102,6 @@ func TestANodeThatAnswersTakesCommands(t *testing.T) {
 	require.Equal(t, "false", p.value(denied("Retry")))
 	p.visit("/console/workers/n1/go/0")
 	p.shows(".lost", "trying again")
+	p.shows(".lost", "Live updates are interrupted")
 	p.until("Kill can be pressed", func() bool { return p.value(denied("Kill")) == "false" })
 }
