@@ -229,7 +229,7 @@ var topics = []topic{
 	{
 		title: "Recording",
 		intro: "20,000 executions of an action that does nothing, stored in five calls while their pool is cordoned, and then worked off: by turns on a node that " +
-			"records and on one that does not, ten times each. Recording is the journal, the counts by minute, and the keyframes; it is switched off in the code of the benchmark.",
+			"records and on one that does not, thirty times each. Recording is the journal, the counts by minute, and the keyframes; it is switched off in the code of the benchmark.",
 		rows: []row{
 			{name: "Postgres alone", bench: "FullRecording/Postgres", show: recorded, goal: goal{atLeast: 0.98}},
 			{name: "Postgres and RabbitMQ", bench: "FullRecording/RabbitMQ", show: recorded, goal: goal{atLeast: 0.98}},
