@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -36,7 +37,10 @@ func recording(b *testing.B, f *full, change func(*node.Config)) {
 		c.Unrecorded = true
 	}
 	for range b.N {
-		sides := [2]grownSide{newSide(b, f, unrecorded), newSide(b, f, change)}
+		var sides [2]grownSide
+		for _, which := range rand.Perm(2) { // which of two stores is the older one may matter
+			sides[which] = newSide(b, f, []func(*node.Config){unrecorded, change}[which])
+		}
 		var parts [2][]recordedPart
 		for turn := range recordingTurns + 1 {
 			for i := range sides {
