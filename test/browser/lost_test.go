@@ -95,7 +95,7 @@ func TestANodeThatAnswersTakesCommands(t *testing.T) {
 	e := submit(t, n, "core.fail", map[string]any{"message": "no"}, map[string]any{"wait_seconds": 10})
 	broken := before(t, n, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	p := open(t, broken, "/console/executions/"+e.ID, "ERR_EMPTY_RESPONSE")
-	p.until("Retry can be pressed", func() bool { return p.value(denied("Retry")) == "false" })
+	p.until("Retry can be pressed, and the timeline is drawn", func() bool { return p.value(denied("Retry")) == "false" && p.count(".lanes svg") == 1 })
 	p.do(chromedp.Evaluate(`(() => { const whole = fetch; window.cut = 0; window.fetch = (url, ...more) => /fleet\?at=/.test(url) ? (window.cut++, Promise.reject(new TypeError("no"))) : whole(url, ...more) })()`, nil))
 	p.do(chromedp.Evaluate(`document.querySelector(".lanes svg").dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 700, clientY: document.querySelector(".lanes svg").getBoundingClientRect().top + 40 }))`, nil))
 	p.until("the state of the fleet was asked for in vain", func() bool { return p.value("window.cut > 0") == "true" })
