@@ -12,9 +12,6 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// codeMax bounds an error's code, which an action may make up, in bytes.
-const codeMax = 128
-
 // Span is one span that has begun. Whoever has it ends it; one that is never ended is never exported.
 type Span struct {
 	span  trace.Span
@@ -62,7 +59,7 @@ func (s *Span) end(at time.Time, code messages.Code, attributes ...attribute.Key
 		return
 	}
 	s.span.SetAttributes(attributes...)
-	if text := beginning(string(code), codeMax); text != "" {
+	if text := beginning(string(code), messages.CodeMax); text != "" {
 		s.span.SetAttributes(attribute.String("error.type", text))
 		s.span.SetStatus(codes.Error, text)
 	}

@@ -236,7 +236,7 @@ func TestAttributesAreBounded(t *testing.T) {
 	tracer.Run(e, "w", 1, time.Now()).Ended(&messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: long}}, time.Now())
 	require.NoError(t, tracer.Close())
 	s := c.Spans()[0]
-	require.Len(t, s.Message, codeMax)
+	require.Len(t, s.Message, messages.CodeMax)
 	for key, value := range s.Attributes {
 		require.LessOrEqual(t, len(value), valueMax, key)
 	}
@@ -249,7 +249,7 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 	c := collector.Start(t)
 	tracer, _, _ := newTest(t, settings(c.URL()))
 	e := execution(parent)
-	for _, code := range []messages.Code{"other", messages.Code("x" + strings.Repeat("é", codeMax)), "a\xffb"} {
+	for _, code := range []messages.Code{"other", messages.Code("x" + strings.Repeat("é", messages.CodeMax)), "a\xffb"} {
 		tracer.Run(e, "w", 1, time.Now()).Ended(&messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: code}}, time.Now())
 	}
 	e.Action = "x" + strings.Repeat("é", valueMax)
@@ -258,7 +258,7 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 	spans := c.Spans()
 	require.Len(t, spans, 4)
 	require.Equal(t, "other", spans[0].Message)
-	require.Equal(t, "x"+strings.Repeat("é", codeMax/2-1), spans[1].Message)
+	require.Equal(t, "x"+strings.Repeat("é", messages.CodeMax/2-1), spans[1].Message)
 	require.Equal(t, "ab", spans[2].Message)
 	require.Equal(t, "run x"+strings.Repeat("é", valueMax/2-1), spans[3].Name)
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-const codeMax = 128 // bytes of an error's code, as long as one may be: a filter by a code compares all of it
-
 // End is an execution that ended.
 type End struct {
 	Key
@@ -21,8 +19,8 @@ func EndOf(e *messages.Execution, status messages.Status, at time.Time) End {
 	end := End{At: at, Wait: -1, Run: -1, Key: Key{Pool: e.Pool, Action: e.Action, Version: e.Version, Status: status}}
 	if e.Error != nil {
 		end.Code = e.Error.Code
-		if len(end.Code) > codeMax {
-			end.Code = messages.Code(strings.ToValidUTF8(string(end.Code[:codeMax]), ""))
+		if len(end.Code) > messages.CodeMax { // of before codes were bounded; a filter by a code compares all of it
+			end.Code = messages.Code(strings.ToValidUTF8(string(end.Code[:messages.CodeMax]), ""))
 		}
 	}
 	if e.StartedAt.IsZero() {
