@@ -143,6 +143,9 @@ func checkBulkFilter(values map[string][]string, params []param) error {
 			return invalid("filter: %s has %d values; give one", name, len(values[name]))
 		}
 		for _, v := range values[name] {
+			if strings.TrimSpace(v) == "" { // a list leaves it out, and the operation would act on more than was meant
+				return invalid("filter: %s has an empty value; give one, or leave %s out", name, name)
+			}
 			if p := submit.CheckText("filter: "+name, v, cursorMax); p != nil {
 				return p
 			}

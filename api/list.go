@@ -15,7 +15,8 @@ import (
 const (
 	listedMax   = 20  // values of one parameter
 	idPrefixMin = 4   // hexadecimal digits
-	textMax     = 200 // bytes of a text to search for
+	textsMax    = 5   // texts to search for; each is looked for in the errors that a page reads
+	textMax     = 200 // bytes of one
 	notPrefix   = "not."
 )
 
@@ -29,11 +30,11 @@ func listParams() []param {
 		{name: "pool", kind: "string", many: true, help: "Only this pool" + oneOfSeveral},
 		{name: "session", kind: "string", many: true, help: "Only this session" + oneOfSeveral},
 		{name: "worker", kind: "string", many: true, help: "Only this worker" + oneOfSeveral},
-		{name: "label", kind: "string", many: true, help: "Only with this label, as name=value; repeat it for several that must all be there."},
+		{name: "label", kind: "string", many: true, help: "Only with this label, as name=value; repeat it for one of several values of a name, and for several names that must all be there."},
 		{name: "error", kind: "string", many: true, help: "Only with this error code" + oneOfSeveral},
-		{name: "q", kind: "string", help: "Only those that ended without a result and have this text in the beginning of their error: its code, message, type, details or stderr. Where console.payloads is show, those without a result that have it in their parameters, too; give status for others."},
-		{name: "key", kind: "string", help: "Only with this idempotency key, whoever owns it."},
-		{name: "id_prefix", kind: "string", help: "Only ids that begin so: at least 4 hexadecimal digits."},
+		{name: "q", kind: "string", many: true, help: "Only those that ended without a result and have this text in the beginning of their error: its code, message, type, details or stderr. Where console.payloads is show, those without a result that have it in their parameters, too; give status for others. Repeat it for one of several."},
+		{name: "key", kind: "string", many: true, help: "Only with this idempotency key, whoever owns it" + oneOfSeveral},
+		{name: "id_prefix", kind: "string", many: true, help: "Only ids that begin so: at least 4 hexadecimal digits" + oneOfSeveral},
 		{name: "was", kind: "string", many: true, help: "Only what befell so: retry (it is the retry of another one), interrupted (by the end of a worker), taken_back (before a worker claimed it, and not claimed since) or state_lost (it was told that its session's state was lost), as the ledger counts them; repeat it for one of several."},
 		{name: "from", kind: "string", help: "Only those requested at this time or later, as 2030-01-31T08:00:00Z."},
 		{name: "to", kind: "string", help: "Only those requested before this time."},
@@ -41,8 +42,12 @@ func listParams() []param {
 		{name: "ended_to", kind: "string", help: "Only those that ended before this time."},
 		{name: "order", kind: "string", help: "newest, or oldest: which come first; newest where left out."},
 	}
-	for _, name := range []string{"status", "action", "pool", "session", "worker", "label", "error"} {
-		params = append(params, param{name: notPrefix + name, kind: "string", many: true, help: "None with this " + name + "; repeat it for several."})
+	for _, of := range [][2]string{
+		{"status", "with this status"}, {"action", "with this action"}, {"pool", "with this pool"}, {"session", "with this session"}, {"worker", "with this worker"},
+		{"label", "with this label"}, {"error", "with this error"}, {"q", "with this text in its error, or in its parameters where they are searched"},
+		{"key", "with this idempotency key"}, {"id_prefix", "whose id begins so"}, {"was", "that befell so"},
+	} {
+		params = append(params, param{name: notPrefix + of[0], kind: "string", many: true, help: "None " + of[1] + "; repeat it for several."})
 	}
 	return append(params, limitParam, cursorParam)
 }
@@ -73,11 +78,10 @@ func (s *server) page(ctx context.Context, f store.Filter) (*ExecutionList, erro
 }
 
 func filterOf(q query) (f store.Filter, err error) {
-	f.Key = q.text("key")
 	for _, of := range []struct {
 		name string
 		list *[]string
-	}{{"action", &f.Actions}, {"pool", &f.Pools}, {"session", &f.Sessions}, {"worker", &f.Workers}} {
+	}{{"action", &f.Actions}, {"pool", &f.Pools}, {"session", &f.Sessions}, {"worker", &f.Workers}, {"key", &f.Keys}} {
 		if *of.list, err = q.several(of.name); err != nil {
 			return f, err
 		}
@@ -94,14 +98,14 @@ func filterOf(q query) (f store.Filter, err error) {
 	if f.Not, err = exclusionOf(q); err != nil {
 		return f, err
 	}
-	if f.IDPrefix, err = q.idPrefix(); err != nil {
+	if f.IDPrefixes, err = q.idPrefixes("id_prefix"); err != nil {
 		return f, err
 	}
-	if f.Was, err = q.was(); err != nil {
+	if f.Was, err = q.was("was"); err != nil {
 		return f, err
 	}
-	if f.Text = q.text("q"); len(f.Text) > textMax {
-		return f, invalid("the text to search for, q, may have %d bytes, and has %d", textMax, len(f.Text))
+	if f.Texts, err = q.texts("q"); err != nil {
+		return f, err
 	}
 	for _, of := range []struct {
 		name string
@@ -136,12 +140,12 @@ func (q query) codes(name string) (list []messages.Code, err error) {
 }
 
 // was reads what befell executions, each alone or several joined with commas.
-func (q query) was() (list []store.Was, err error) {
-	for _, text := range q.all("was") {
+func (q query) was(name string) (list []store.Was, err error) {
+	for _, text := range q.all(name) {
 		for word := range strings.SplitSeq(text, ",") {
 			was := store.Was(word)
 			if !slices.Contains(store.EachWas(), was) {
-				return nil, invalid("was must be %s, got %q", words(store.EachWas()), clip(word))
+				return nil, invalid("%s must be %s, got %q", name, words(store.EachWas()), clip(word))
 			}
 			if !slices.Contains(list, was) {
 				list = append(list, was)
@@ -151,21 +155,32 @@ func (q query) was() (list []store.Was, err error) {
 	return list, nil
 }
 
+// exclusionOf reads the parameters of what a list does not have. An empty value is one, too: no session, worker or key.
 func exclusionOf(q query) (x store.Exclusion, err error) {
-	x.Actions, x.Pools, x.Sessions, x.Workers = q.all("not.action"), q.all("not.pool"), q.all("not.session"), q.all("not.worker")
-	for _, code := range q.all("not.error") {
-		x.Errors = append(x.Errors, messages.Code(code))
-	}
-	for name, values := range map[string]int{"not.action": len(x.Actions), "not.pool": len(x.Pools), "not.session": len(x.Sessions),
-		"not.worker": len(x.Workers), "not.error": len(x.Errors)} {
-		if values > listedMax {
-			return x, invalid("%s may be given %d times, and is %d", name, listedMax, values)
+	for _, of := range []struct {
+		name string
+		list *[]string
+	}{{"action", &x.Actions}, {"pool", &x.Pools}, {"session", &x.Sessions}, {"worker", &x.Workers}, {"key", &x.Keys}} {
+		if *of.list, err = bounded(notPrefix+of.name, q.all(notPrefix+of.name)); err != nil {
+			return x, err
 		}
 	}
-	if x.Statuses, err = q.statuses("not.status"); err != nil {
+	if x.Errors, err = q.codes(notPrefix + "error"); err != nil {
 		return x, err
 	}
-	x.Labels, err = q.labels("not.label")
+	if x.Statuses, err = q.statuses(notPrefix + "status"); err != nil {
+		return x, err
+	}
+	if x.Labels, err = q.labels(notPrefix + "label"); err != nil {
+		return x, err
+	}
+	if x.IDPrefixes, err = q.idPrefixes(notPrefix + "id_prefix"); err != nil {
+		return x, err
+	}
+	if x.Was, err = q.was(notPrefix + "was"); err != nil {
+		return x, err
+	}
+	x.Texts, err = q.texts(notPrefix + "q")
 	return x, err
 }
 
@@ -209,13 +224,32 @@ func (q query) labels(name string) (list [][2]string, err error) {
 	return list, nil
 }
 
-// idPrefix reads the beginning of an id, with or without its dashes.
-func (q query) idPrefix() (string, error) {
-	text := q.text("id_prefix")
-	digits := strings.ToLower(strings.ReplaceAll(text, "-", ""))
-	f := store.Filter{IDPrefix: digits}
-	if _, _, ok := f.IDRange(); text != "" && (!ok || len(digits) < idPrefixMin) {
-		return "", invalid("id_prefix must be %d to 32 hexadecimal digits, got %q", idPrefixMin, clip(text))
+// idPrefixes reads the beginnings of ids, with or without their dashes.
+func (q query) idPrefixes(name string) (list []string, err error) {
+	texts, err := q.several(name)
+	for _, text := range texts {
+		digits := strings.ToLower(strings.ReplaceAll(text, "-", ""))
+		if !store.IsIDPrefix(digits) || len(digits) < idPrefixMin {
+			return nil, invalid("%s must be %d to 32 hexadecimal digits, got %q", name, idPrefixMin, clip(text))
+		}
+		list = append(list, digits)
 	}
-	return digits, nil
+	return list, err
+}
+
+// texts reads texts to search for.
+func (q query) texts(name string) ([]string, error) {
+	list, err := q.several(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > textsMax {
+		return nil, invalid("%s may be given %d times, and is %d", name, textsMax, len(list))
+	}
+	for _, text := range list {
+		if len(text) > textMax {
+			return nil, invalid("the text to search for, %s, may have %d bytes, and has %d", name, textMax, len(text))
+		}
+	}
+	return list, nil
 }

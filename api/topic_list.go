@@ -35,8 +35,10 @@ func topicList(s *server, q query) (func(context.Context) (any, error), func(*hu
 
 // lasting reports whether a list has an execution for as long as that is stored, or never.
 func lasting(f *store.Filter) bool {
-	n := len(f.Statuses) + len(f.Not.Statuses) + len(f.Workers) + len(f.Not.Workers) + len(f.Errors) + len(f.Not.Errors) + len(f.Was)
-	return n == 0 && f.Text == "" && !f.Ends()
+	x := &f.Not
+	n := len(f.Statuses) + len(f.Workers) + len(f.Errors) + len(f.Was) + len(f.Texts)
+	not := len(x.Statuses) + len(x.Workers) + len(x.Errors) + len(x.Was) + len(x.Texts)
+	return n+not == 0 && !f.Ends()
 }
 
 // concerns reports whether an execution can be in a list after a change, by what the change says of it.
@@ -47,8 +49,7 @@ func concerns(f *store.Filter, c *hub.Change) bool {
 	if differs(f.Actions, c.Action) || differs(f.Pools, c.Pool) || differs(f.Sessions, c.Session) || differs(f.Workers, c.Worker) {
 		return false
 	}
-	lacks := func(label [2]string) bool { value, has := c.Labels[label[0]]; return !has || value != label[1] }
-	if c.New && slices.ContainsFunc(f.Labels, lacks) {
+	if c.New && !f.Labelled(c.Labels) {
 		return false
 	}
 	if !c.New && lasting(f) {

@@ -85,7 +85,11 @@ func (s *server) workersOf(ctx context.Context, f *workerFilter) (all view.Worke
 
 // several reads the values of a parameter that may be repeated.
 func (q query) several(name string) ([]string, error) {
-	list := slices.DeleteFunc(slices.Clone(q.all(name)), func(v string) bool { return v == "" })
+	return bounded(name, slices.DeleteFunc(slices.Clone(q.all(name)), func(v string) bool { return v == "" }))
+}
+
+// bounded refuses too many values of a parameter.
+func bounded(name string, list []string) ([]string, error) {
 	if len(list) > listedMax {
 		return nil, invalid("%s may be given %d times, and is %d", name, listedMax, len(list))
 	}

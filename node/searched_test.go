@@ -24,13 +24,13 @@ func TestParametersAreSearchedWhereTheyAreShown(t *testing.T) {
 		}, goPack(t, map[string]string{"open": "max_retries: 0\n", "secret": "max_retries: 0\nsecrets: [token]\n"}))
 		open := k.run("t.open", object{"order": "A-17"})
 		k.run("t.secret", object{"token": "A-17"})
-		page, err := k.List(t.Context(), store.Filter{Text: "A-17"})
+		page, err := k.List(t.Context(), store.Filter{Texts: []string{"A-17"}})
 		require.NoError(t, err)
 		require.Len(t, page.Executions, found, payloads)
 		if found > 0 {
 			require.Equal(t, open.ID, page.Executions[0].ID)
 		}
-		page, err = k.List(t.Context(), store.Filter{Text: "no such order"})
+		page, err = k.List(t.Context(), store.Filter{Texts: []string{"no such order"}})
 		require.NoError(t, err)
 		require.Len(t, page.Executions, 2)
 		require.NoError(t, k.stop())

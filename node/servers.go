@@ -216,7 +216,7 @@ func (d *doubt) Get(ctx context.Context, id messages.ExecutionID) (messages.Exec
 
 // List implements store.Store. A text is searched in the parameters of some actions, too.
 func (d *doubt) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	if f.Text != "" && d.searched != nil {
+	if len(f.Texts)+len(f.Not.Texts) > 0 && d.searched != nil {
 		f.ParametersOf = d.searched()
 	}
 	slow := d.ask()

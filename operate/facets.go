@@ -102,11 +102,10 @@ func (q *executions) countMinutes(ctx context.Context, f *store.Filter, fields [
 
 // byMinutes reports whether the counts by minute have all that a filter and the fields ask for: of a time, what has ended in it.
 func byMinutes(f *store.Filter, fields []facets.Field) bool {
-	not := &f.Not
 	switch {
-	case f.From.IsZero(), f.Ends(), len(f.Sessions)+len(f.Workers)+len(f.Labels) > 0, f.Key != "", f.IDPrefix != "", len(f.Was) > 0, f.Text != "":
+	case f.From.IsZero(), f.Ends(), f.Not.Deep():
 		return false
-	case len(not.Sessions)+len(not.Workers)+len(not.Labels) > 0:
+	case len(f.Sessions)+len(f.Workers)+len(f.Labels)+len(f.Keys)+len(f.IDPrefixes)+len(f.Was)+len(f.Texts) > 0:
 		return false
 	case slices.ContainsFunc(f.Statuses, func(s messages.Status) bool { return !s.Terminal() }):
 		return false

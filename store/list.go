@@ -11,23 +11,23 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Filter says which executions a list has. Those of one field are alternatives; the fields, and several labels, hold together. A field has
-// few values: a list by several actions or sessions merges one walk of an index for each.
+// Filter says which executions a list has. Those of one field, and of one label's name, are alternatives; the fields, and labels of several
+// names, hold together. A field has few values: a list by several actions or sessions merges one walk of an index for each.
 type Filter struct {
 	Statuses []messages.Status
 	Actions  []string
 	Pools    []string
 	Sessions []string
 	Workers  []string
-	Labels   [][2]string     // key, value: each of them
+	Labels   [][2]string     // name, value
 	Errors   []messages.Code // of an execution that ended without a result
-	Text     string          // in such an error as it is stored, within its first ErrorSearched bytes; ASCII letters match in either case
-	// ParametersOf are actions in whose parameters the Text is searched, too: in the first ParametersSearched bytes, where they have no more
-	// than ParametersMax.
+	Texts    []string        // in such an error as it is stored, within its first ErrorSearched bytes; ASCII letters match in either case
+	// ParametersOf are actions in whose parameters the Texts are searched, too, also those of Not: in the first ParametersSearched bytes, where
+	// they have no more than ParametersMax.
 	ParametersOf []string
-	Key          string    // the idempotency key, whoever owns it
-	IDPrefix     string    // the first hexadecimal digits of the id, without dashes
-	Was          []Was     // what befell it: one of these
+	Keys         []string  // idempotency keys, whoever owns them
+	IDPrefixes   []string  // the first hexadecimal digits of the id, without dashes
+	Was          []Was     // what befell it
 	From, To     time.Time // requested at From or later, and before To
 	// EndedFrom and EndedTo have only what ended, at EndedFrom or later, and before EndedTo. Where From is zero, a list with EndedFrom looks
 	// at what was requested up to EndedLife before it.
@@ -59,13 +59,17 @@ func EachWas() []Was { return []Was{WasRetry, WasInterrupted, WasTakenBack, WasS
 
 // Exclusion says which executions a list does not have: those that have any of these values.
 type Exclusion struct {
-	Statuses []messages.Status
-	Actions  []string
-	Pools    []string
-	Sessions []string
-	Workers  []string
-	Labels   [][2]string
-	Errors   []messages.Code
+	Statuses   []messages.Status
+	Actions    []string
+	Pools      []string
+	Sessions   []string
+	Workers    []string
+	Labels     [][2]string
+	Errors     []messages.Code
+	Texts      []string
+	Keys       []string
+	IDPrefixes []string
+	Was        []Was
 }
 
 // ListWalk bounds the executions that one page of a list looks at, whether they match or not.
@@ -83,7 +87,7 @@ const textTimes = 3
 
 // End is when a page that begins now ends short, if a page without a text may look for so long.
 func (f *Filter) End(now time.Time, listFor time.Duration) time.Time {
-	if f.Text != "" {
+	if len(f.Texts)+len(f.Not.Texts) > 0 {
 		listFor *= textTimes
 	}
 	if end := now.Add(listFor); f.Until.IsZero() || end.Before(f.Until) {
@@ -174,7 +178,7 @@ func (f *Filter) Walked() []messages.Status {
 	if len(f.Statuses) > 0 {
 		return Each(f.Statuses)
 	}
-	if len(f.Errors) > 0 || f.Text != "" {
+	if len(f.Errors)+len(f.Texts) > 0 {
 		return unusual
 	}
 	return nil
@@ -184,9 +188,9 @@ func (f *Filter) Walked() []messages.Status {
 func (f *Filter) Drive(narrow bool) Drive {
 	walked := f.Walked()
 	switch {
-	case f.Key != "":
+	case len(f.Keys) > 0:
 		return DriveKey
-	case f.IDPrefix != "" && narrow:
+	case len(f.IDPrefixes) > 0 && narrow:
 		return DriveID
 	case len(f.Labels) > 0:
 		return DriveLabel
@@ -218,14 +222,14 @@ func (f *Filter) Requested() (from, to time.Time) {
 
 // Alone reports whether the index answers the whole filter, so that a walk is no longer than a page.
 func (f *Filter) Alone(drive Drive) bool {
-	if len(f.Errors) > 0 || f.Text != "" || !f.From.IsZero() || !f.To.IsZero() || f.Ends() || !f.Not.isZero() || f.IDPrefix != "" || len(f.Was) > 0 {
+	if len(f.Errors)+len(f.Texts)+len(f.IDPrefixes)+len(f.Was) > 0 || !f.From.IsZero() || !f.To.IsZero() || f.Ends() || !f.Not.isZero() {
 		return false
 	}
 	if f.PoolWaits() {
 		return drive == DriveStatuses
 	}
-	n := len(f.Labels)
-	for _, set := range []bool{f.Key != "", len(f.Sessions) > 0, len(f.Actions) > 0, len(f.Pools) > 0, len(f.Workers) > 0, len(f.Statuses) > 0} {
+	n := len(f.LabelSets())
+	for _, set := range []bool{len(f.Keys) > 0, len(f.Sessions) > 0, len(f.Actions) > 0, len(f.Pools) > 0, len(f.Workers) > 0, len(f.Statuses) > 0} {
 		if set {
 			n++
 		}
@@ -236,27 +240,86 @@ func (f *Filter) Alone(drive Drive) bool {
 // PoolWaits reports whether the list is of some pools' executions that have not ended: the pool leads the indexes of both stages.
 func (f *Filter) PoolWaits() bool {
 	return len(f.Pools) > 0 && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
-		len(f.Labels)+len(f.Sessions)+len(f.Actions)+len(f.Workers) == 0 && f.Key == ""
+		len(f.Labels)+len(f.Sessions)+len(f.Actions)+len(f.Workers)+len(f.Keys) == 0
 }
 
 func (x *Exclusion) isZero() bool {
-	return len(x.Statuses)+len(x.Actions)+len(x.Pools)+len(x.Sessions)+len(x.Workers)+len(x.Labels)+len(x.Errors) == 0
+	return len(x.Statuses)+len(x.Actions)+len(x.Pools)+len(x.Errors) == 0 && !x.Deep()
 }
 
-// IDRange returns the first and the last id with the prefix; false: no id has it.
-func (f *Filter) IDRange() (first, last messages.ExecutionID, ok bool) {
-	digits := len(first) * 2
-	if len(f.IDPrefix) > digits {
-		return first, last, false
+// Deep reports whether the exclusion names what only an execution itself says, and no count by minute has.
+func (x *Exclusion) Deep() bool {
+	return len(x.Sessions)+len(x.Workers)+len(x.Labels)+len(x.Texts)+len(x.Keys)+len(x.IDPrefixes)+len(x.Was) > 0
+}
+
+// LabelSet are the values of one label that a list has.
+type LabelSet struct {
+	Name   string
+	Values []string
+}
+
+// LabelSets are the filter's labels by name, in the order of the first of each. An execution has one value of a label.
+func (f *Filter) LabelSets() (sets []LabelSet) {
+	for _, label := range f.Labels {
+		at := slices.IndexFunc(sets, func(s LabelSet) bool { return s.Name == label[0] })
+		if at < 0 {
+			at, sets = len(sets), append(sets, LabelSet{Name: label[0]})
+		}
+		sets[at].Values = append(sets[at].Values, label[1])
 	}
-	low, errLow := hex.DecodeString(f.IDPrefix + strings.Repeat("0", digits-len(f.IDPrefix)))
-	high, errHigh := hex.DecodeString(f.IDPrefix + strings.Repeat("f", digits-len(f.IDPrefix)))
+	return sets
+}
+
+// Labelled reports whether an execution with the labels can be in the list.
+func (f *Filter) Labelled(labels map[string]string) bool {
+	for _, set := range f.LabelSets() {
+		if value, has := labels[set.Name]; !has || !slices.Contains(set.Values, value) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(f.Not.Labels, func(not [2]string) bool { value, has := labels[not[0]]; return has && value == not[1] })
+}
+
+// IDRange is the first and the last of some ids.
+type IDRange [2]messages.ExecutionID
+
+// noIDs is a range without ids.
+var noIDs = IDRange{{0: 1}, {}}
+
+// IDRanges are the ids with one of the prefixes, each id in one range. A prefix that no id has gives a range without ids.
+func IDRanges(prefixes []string) (ranges []IDRange) {
+	before := ""
+	for _, prefix := range Each(prefixes) {
+		r, ok := idRange(prefix)
+		switch {
+		case !ok:
+			ranges = append(ranges, noIDs)
+		case before == "" || !strings.HasPrefix(prefix, before): // else all of its ids are in the range before
+			before, ranges = prefix, append(ranges, r)
+		}
+	}
+	return ranges
+}
+
+// IsIDPrefix reports whether an id can begin so.
+func IsIDPrefix(prefix string) bool {
+	_, ok := idRange(prefix)
+	return ok
+}
+
+func idRange(prefix string) (r IDRange, ok bool) {
+	digits := len(r[0]) * 2
+	if len(prefix) > digits {
+		return r, false
+	}
+	low, errLow := hex.DecodeString(prefix + strings.Repeat("0", digits-len(prefix)))
+	high, errHigh := hex.DecodeString(prefix + strings.Repeat("f", digits-len(prefix)))
 	if errLow != nil || errHigh != nil {
-		return first, last, false
+		return r, false
 	}
-	copy(first[:], low)
-	copy(last[:], high)
-	return first, last, true
+	copy(r[0][:], low)
+	copy(r[1][:], high)
+	return r, true
 }
 
 // ErrorBegins returns the first bytes of each stored error with the code.

@@ -43,8 +43,9 @@ func TestAPageEndsWithItsWalk(t *testing.T) {
 	now := time.Unix(0, 0)
 	f := store.Filter{}
 	require.Equal(t, now.Add(time.Second), f.End(now, time.Second))
-	f.Text = "t"
+	f.Texts = []string{"t"}
 	require.Equal(t, now.Add(3*time.Second), f.End(now, time.Second), "each error is read for a text")
+	require.Equal(t, now.Add(3*time.Second), (&store.Filter{Not: store.Exclusion{Texts: f.Texts}}).End(now, time.Second), "or for one that it must not have")
 	f.Until = now.Add(2 * time.Second)
 	require.Equal(t, f.Until, f.End(now, time.Second))
 	f.Until = now.Add(4 * time.Second)
@@ -60,18 +61,24 @@ func TestAFilterIsDrivenByItsMostSelectiveIndex(t *testing.T) {
 		alone  bool
 	}{
 		"nothing":            {store.Filter{}, store.DriveAll, true},
-		"key":                {store.Filter{Key: "k"}, store.DriveKey, true},
-		"key and pool":       {store.Filter{Key: "k", Pools: []string{"p"}}, store.DriveKey, false},
-		"id":                 {store.Filter{IDPrefix: "0a"}, store.DriveID, false},
+		"key":                {store.Filter{Keys: []string{"k"}}, store.DriveKey, true},
+		"key and pool":       {store.Filter{Keys: []string{"k"}, Pools: []string{"p"}}, store.DriveKey, false},
+		"id":                 {store.Filter{IDPrefixes: []string{"0a"}}, store.DriveID, false},
 		"label":              {store.Filter{Labels: [][2]string{{"a", "b"}}}, store.DriveLabel, true},
 		"two labels":         {store.Filter{Labels: [][2]string{{"a", "b"}, {"c", "d"}}}, store.DriveLabel, false},
+		"a label's values":   {store.Filter{Labels: [][2]string{{"a", "b"}, {"a", "c"}}}, store.DriveLabel, true},
+		"keys":               {store.Filter{Keys: []string{"k", "l"}}, store.DriveKey, true},
+		"but a key":          {store.Filter{Not: store.Exclusion{Keys: []string{"k"}}}, store.DriveAll, false},
+		"but a text":         {store.Filter{Not: store.Exclusion{Texts: []string{"t"}}}, store.DriveAll, false},
+		"but ids":            {store.Filter{Not: store.Exclusion{IDPrefixes: []string{"0a"}}}, store.DriveAll, false},
+		"but retries":        {store.Filter{Not: store.Exclusion{Was: []store.Was{store.WasRetry}}}, store.DriveAll, false},
 		"session and status": {store.Filter{Sessions: []string{"s"}, Statuses: failed}, store.DriveSession, false},
 		"status":             {store.Filter{Statuses: failed}, store.DriveStatuses, true},
 		"status of action":   {store.Filter{Statuses: failed, Actions: []string{"a"}}, store.DriveStatuses, false},
 		"completed":          {store.Filter{Statuses: completed}, store.DriveAll, false},
 		"completed action":   {store.Filter{Statuses: completed, Actions: []string{"a"}}, store.DriveAction, false},
 		"error":              {store.Filter{Errors: []messages.Code{"e"}}, store.DriveStatuses, false},
-		"text of an error":   {store.Filter{Text: "t"}, store.DriveStatuses, false},
+		"text of an error":   {store.Filter{Texts: []string{"t"}}, store.DriveStatuses, false},
 		"pool":               {store.Filter{Pools: []string{"p"}}, store.DriveAll, false},
 		"waits in a pool":    {store.Filter{Pools: []string{"p"}, Statuses: []messages.Status{messages.Requested}}, store.DriveStatuses, true},
 		"actions":            {store.Filter{Actions: []string{"a", "b"}}, store.DriveAction, true},
@@ -89,7 +96,7 @@ func TestAFilterIsDrivenByItsMostSelectiveIndex(t *testing.T) {
 		require.Equal(t, c.drive, drive, name)
 		require.Equal(t, c.alone, c.filter.Alone(drive), name)
 	}
-	require.Equal(t, store.DriveAll, (&store.Filter{IDPrefix: "0"}).Drive(false), "too many ids have it")
+	require.Equal(t, store.DriveAll, (&store.Filter{IDPrefixes: []string{"0"}}).Drive(false), "too many ids have it")
 }
 
 func TestWhatEndedInATimeWasRequestedAroundIt(t *testing.T) {
@@ -118,16 +125,53 @@ func TestWhatEndedInATimeWasRequestedAroundIt(t *testing.T) {
 	}
 }
 
-func TestAPrefixIsARangeOfIDs(t *testing.T) {
+func TestPrefixesAreRangesOfIDs(t *testing.T) {
 	t.Parallel()
-	first, last, ok := (&store.Filter{IDPrefix: "01a1f"}).IDRange()
-	require.True(t, ok)
-	require.Equal(t, "01a1f"+strings.Repeat("0", 27), hex.EncodeToString(first[:]))
-	require.Equal(t, "01a1f"+strings.Repeat("f", 27), hex.EncodeToString(last[:]))
-	for _, bad := range []string{"xyz", strings.Repeat("0", 33)} {
-		_, _, ok = (&store.Filter{IDPrefix: bad}).IDRange()
-		require.False(t, ok, bad)
+	for name, c := range map[string]struct{ prefixes, want []string }{
+		"one":                        {[]string{"01a1f"}, []string{"01a1f"}},
+		"two, in order":              {[]string{"02", "01"}, []string{"01", "02"}},
+		"one within another":         {[]string{"01a1f", "01a1", "01a1", "01a2"}, []string{"01a1", "01a2"}},
+		"within it, and further":     {[]string{"01", "01ff", "01f", "02"}, []string{"01", "02"}},
+		"no digits, and one that is": {[]string{"01", "xyz"}, []string{"01", "none"}},
+		"no digits first":            {[]string{"!", "01"}, []string{"none", "01"}},
+		"too long":                   {[]string{strings.Repeat("0", 33)}, []string{"none"}},
+		"nothing":                    {},
+	} {
+		var got []string
+		for _, r := range store.IDRanges(c.prefixes) {
+			first, last := hex.EncodeToString(r[0][:]), hex.EncodeToString(r[1][:])
+			if first > last {
+				got = append(got, "none")
+				continue
+			}
+			begin := strings.TrimRight(first, "0")
+			require.Equal(t, begin+strings.Repeat("f", 32-len(begin)), last, name)
+			got = append(got, begin)
+		}
+		require.Equal(t, c.want, got, name)
 	}
+	require.True(t, store.IsIDPrefix("01a1f"))
+	require.False(t, store.IsIDPrefix("xyz"))
+}
+
+func TestLabelsOfANameAreAlternatives(t *testing.T) {
+	t.Parallel()
+	f := store.Filter{Labels: [][2]string{{"team", "a"}, {"env", "x"}, {"team", "b"}}, Not: store.Exclusion{Labels: [][2]string{{"old", ""}, {"env", "z"}}}}
+	require.Equal(t, []store.LabelSet{{Name: "team", Values: []string{"a", "b"}}, {Name: "env", Values: []string{"x"}}}, f.LabelSets())
+	for name, c := range map[string]struct {
+		labels map[string]string
+		is     bool
+	}{
+		"the one":          {map[string]string{"team": "a", "env": "x"}, true},
+		"the other":        {map[string]string{"team": "b", "env": "x", "more": "m"}, true},
+		"another value":    {map[string]string{"team": "c", "env": "x"}, false},
+		"one of two names": {map[string]string{"team": "a"}, false},
+		"one left out":     {map[string]string{"team": "a", "env": "x", "old": ""}, false},
+		"none":             {nil, false},
+	} {
+		require.Equal(t, c.is, f.Labelled(c.labels), name)
+	}
+	require.True(t, (&store.Filter{}).Labelled(nil))
 }
 
 func TestAStoredErrorBeginsWithItsCode(t *testing.T) {

@@ -123,10 +123,12 @@ func (s *executionRows) stretch(ctx context.Context, f *store.Filter) (w stretch
 		}
 		w.below = min(w.below, seq+1)
 	}
-	if f.IDPrefix != "" {
-		first, last, _ := f.IDRange()
-		err = s.query(ctx, "list executions", func(v *scanner) { w.narrow = int(v.integer()) <= s.cfg.WalkMax },
-			"SELECT count(*) FROM (SELECT FROM execution WHERE id >= $1 AND id <= $2 LIMIT $3) x", uuidOf(first), uuidOf(last), s.cfg.WalkMax+1)
+	for ids, few := store.IDRanges(f.IDPrefixes), 0; len(ids) > 0 && few <= s.cfg.WalkMax; ids = ids[1:] {
+		if err = s.query(ctx, "list executions", func(v *scanner) { few += int(v.integer()) },
+			"SELECT count(*) FROM (SELECT FROM execution WHERE id >= $1 AND id <= $2 LIMIT $3) x", uuidOf(ids[0][0]), uuidOf(ids[0][1]), s.cfg.WalkMax+1); err != nil {
+			return w, err
+		}
+		w.narrow = few <= s.cfg.WalkMax
 	}
 	return w, err
 }
@@ -189,12 +191,19 @@ func (l *listing) walk(size, walkMax int) string {
 	switch drive {
 	case store.DriveKey:
 		// The bound within keeps the server from walking all requests in order until it finds the key.
-		return in("(SELECT " + l.columns + " FROM request WHERE idempotency_key = " + l.arg(encodeText(f.Key)) + " LIMIT " + l.arg(walkMax) + ") x WHERE true")
+		return l.merged(f.Keys, func(key string) string {
+			return in("(SELECT " + l.columns + " FROM request WHERE idempotency_key = " + key + " LIMIT " + l.arg(walkMax) + ") x WHERE true")
+		})
 	case store.DriveID:
-		first, last, _ := f.IDRange()
-		return in("(SELECT " + l.columns + " FROM execution WHERE id >= " + l.arg(uuidOf(first)) + " AND id <= " + l.arg(uuidOf(last)) + " LIMIT " + l.arg(walkMax) + ") x WHERE true")
+		var walks []string
+		for _, ids := range store.IDRanges(f.IDPrefixes) {
+			walks = append(walks, in("(SELECT "+l.columns+" FROM execution WHERE id >= "+l.arg(uuidOf(ids[0]))+" AND id <= "+l.arg(uuidOf(ids[1]))+" LIMIT "+l.arg(walkMax)+") x WHERE true"))
+		}
+		return l.merge(walks)
 	case store.DriveLabel:
-		return in("execution_label WHERE key = " + l.arg(encodeText(f.Labels[0][0])) + " AND value = " + l.arg(encodeText(f.Labels[0][1])))
+		set := f.LabelSets()[0]
+		name := l.arg(encodeText(set.Name))
+		return l.merged(set.Values, func(value string) string { return in("execution_label WHERE key = " + name + " AND value = " + value) })
 	case store.DriveSession:
 		return l.merged(f.Sessions, func(session string) string { return in("execution WHERE session = " + session) })
 	case store.DriveStatuses:

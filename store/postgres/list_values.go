@@ -14,6 +14,11 @@ func (l *listing) merged(values []string, walk func(value string) string) string
 	for _, value := range store.Each(values) {
 		walks = append(walks, walk(l.arg(encodeText(value))))
 	}
+	return l.merge(walks)
+}
+
+// merge is one walk of several, in the order of the list.
+func (l *listing) merge(walks []string) string {
 	if len(walks) == 1 {
 		return walks[0]
 	}

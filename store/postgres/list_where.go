@@ -15,39 +15,23 @@ func (l *listing) where() string {
 	for _, and := range [...]struct {
 		column string
 		values []string
-	}{{"r.action", f.Actions}, {"e.pool", f.Pools}, {"e.session", f.Sessions}, {"e.worker_id", f.Workers}} {
+	}{{"r.action", f.Actions}, {"e.pool", f.Pools}, {"e.session", f.Sessions}, {"e.worker_id", f.Workers}, {"r.idempotency_key", f.Keys}} {
 		if len(and.values) > 0 {
 			b.WriteString(" AND " + l.isOne(and.column, and.values))
 		}
 	}
-	if f.Key != "" {
-		b.WriteString(" AND r.idempotency_key = " + l.arg(encodeText(f.Key)))
-	}
 	if len(f.Statuses) > 0 {
 		b.WriteString(" AND e.status = ANY(" + l.arg(numbers(f.Statuses)) + ")")
 	}
-	for _, label := range f.Labels[min(1, len(f.Labels)):] {
-		b.WriteString(" AND " + l.labelled(label))
-	}
-	if len(f.Labels) > 0 && f.Drive(l.stretch.narrow) != store.DriveLabel {
-		b.WriteString(" AND " + l.labelled(f.Labels[0]))
-	}
-	if len(f.Errors) > 0 {
-		b.WriteString(" AND (" + l.failed(f.Errors[0]))
-		for _, code := range f.Errors[1:] {
-			b.WriteString(" OR " + l.failed(code))
+	for i, set := range f.LabelSets() {
+		if i > 0 || f.Drive(l.stretch.narrow) != store.DriveLabel {
+			b.WriteString(" AND " + l.labelled(set.Name, set.Values))
 		}
-		b.WriteString(")")
 	}
-	if f.Text != "" {
-		b.WriteString(" AND " + l.holding(f))
-	}
-	if f.IDPrefix != "" {
-		first, last, _ := f.IDRange()
-		b.WriteString(" AND e.id >= " + l.arg(uuidOf(first)) + " AND e.id <= " + l.arg(uuidOf(last)))
-	}
-	if len(f.Was) > 0 {
-		b.WriteString(" AND (" + strings.Join(wasOf(f.Was), " OR ") + ")")
+	for _, one := range [...][]string{l.failedWith(f.Errors), l.holding(f.Texts), l.withIDs(f.IDPrefixes), befallen(f.Was)} {
+		if len(one) > 0 {
+			b.WriteString(" AND (" + strings.Join(one, " OR ") + ")")
+		}
 	}
 	if !f.From.IsZero() {
 		b.WriteString(" AND r.requested_at >= " + l.arg(timeOf(f.From)))
@@ -65,32 +49,44 @@ func (l *listing) where() string {
 	return b.String()
 }
 
-// wasSQL is what the counts of a ledger count, as countRequestedSQL does.
-var wasSQL = map[store.Was]string{
+// befallenSQL is what the counts of a ledger count, as countRequestedSQL does.
+var befallenSQL = map[store.Was]string{
 	store.WasRetry: "r.original IS NOT NULL", store.WasInterrupted: "e.crash_count > 0", store.WasTakenBack: "e.take_backs > 0", store.WasStateLost: "e.session_lost",
 }
 
-func wasOf(list []store.Was) (conditions []string) {
+// befallen are the conditions of which one holds for what met one of these.
+func befallen(list []store.Was) (conditions []string) {
 	for _, was := range list {
-		conditions = append(conditions, wasSQL[was])
+		conditions = append(conditions, befallenSQL[was])
 	}
 	return conditions
 }
 
-// holding checks that an execution has the text in its error, or in its parameters where they are searched. Bytes are read as LATIN1, which
-// has a character for each, so that a part that ends within a character of UTF-8 can be searched; JSON has no zero byte, which it lacks.
-func (l *listing) holding(f *store.Filter) string {
+// holding are the conditions of which one holds for an execution that has one of the texts in its error, or in its parameters where they are
+// searched. Bytes are read as LATIN1, which has a character for each, so that a part that ends within a character of UTF-8 can be searched;
+// JSON has no zero byte, which it lacks.
+func (l *listing) holding(texts []string) (conditions []string) {
 	read := func(bytes string) string { return `lower(convert_from(` + bytes + `, 'LATIN1') COLLATE "C")` }
-	text := read(l.arg(store.ErrorHolds(f.Text)) + "::bytea")
-	in := func(bytes string, most int) string {
-		return "position(" + text + " IN " + read("substr("+bytes+", 1, "+l.arg(most)+")") + ") > 0"
+	for _, one := range texts {
+		text := read(l.arg(store.ErrorHolds(one)) + "::bytea")
+		in := func(bytes string, most int) string {
+			return "position(" + text + " IN " + read("substr("+bytes+", 1, "+l.arg(most)+")") + ") > 0"
+		}
+		conditions = append(conditions, in(l.storedError(), store.ErrorSearched))
+		if actions := l.f.ParametersOf; len(actions) > 0 {
+			conditions = append(conditions, "r.action = ANY("+l.arg(encodeTexts(actions))+"::text[]) AND octet_length(r.parameters) <= "+l.arg(store.ParametersMax)+
+				" AND "+in("r.parameters", store.ParametersSearched))
+		}
 	}
-	sql := in(l.storedError(), store.ErrorSearched)
-	if len(f.ParametersOf) > 0 {
-		sql += " OR r.action = ANY(" + l.arg(encodeTexts(f.ParametersOf)) + "::text[]) AND octet_length(r.parameters) <= " + l.arg(store.ParametersMax) +
-			" AND " + in("r.parameters", store.ParametersSearched)
+	return conditions
+}
+
+// withIDs are the conditions of which one holds for an id that begins with one of the prefixes.
+func (l *listing) withIDs(prefixes []string) (conditions []string) {
+	for _, ids := range store.IDRanges(prefixes) {
+		conditions = append(conditions, "e.id >= "+l.arg(uuidOf(ids[0]))+" AND e.id <= "+l.arg(uuidOf(ids[1])))
 	}
-	return "(" + sql + ")"
+	return conditions
 }
 
 // not checks what a list does not have.
@@ -99,7 +95,8 @@ func (l *listing) not(b *strings.Builder) {
 	for _, and := range [...]struct {
 		column string
 		values []string
-	}{{"r.action", x.Actions}, {"e.pool", x.Pools}, {"coalesce(e.session, '')", x.Sessions}, {"coalesce(e.worker_id, '')", x.Workers}} {
+	}{{"r.action", x.Actions}, {"e.pool", x.Pools}, {"coalesce(e.session, '')", x.Sessions}, {"coalesce(e.worker_id, '')", x.Workers},
+		{"coalesce(r.idempotency_key, '')", x.Keys}} {
 		if len(and.values) == 0 {
 			continue
 		}
@@ -109,20 +106,27 @@ func (l *listing) not(b *strings.Builder) {
 		b.WriteString(" AND e.status <> ALL(" + l.arg(numbers(x.Statuses)) + ")")
 	}
 	for _, label := range x.Labels {
-		b.WriteString(" AND NOT " + l.labelled(label))
+		b.WriteString(" AND NOT " + l.labelled(label[0], label[1:]))
 	}
-	for _, code := range x.Errors {
-		b.WriteString(" AND " + l.failed(code) + " IS NOT TRUE")
+	// What an execution has nothing for does not hold.
+	for _, none := range [...][]string{l.failedWith(x.Errors), l.holding(x.Texts), l.withIDs(x.IDPrefixes), befallen(x.Was)} {
+		if len(none) > 0 {
+			b.WriteString(" AND (" + strings.Join(none, " OR ") + ") IS NOT TRUE")
+		}
 	}
 }
 
-func (l *listing) labelled(label [2]string) string {
-	return "EXISTS (SELECT FROM execution_label n WHERE n.key = " + l.arg(encodeText(label[0])) + " AND n.value = " + l.arg(encodeText(label[1])) + " AND n.seq = w.seq)"
+func (l *listing) labelled(name string, values []string) string {
+	return "EXISTS (SELECT FROM execution_label n WHERE n.key = " + l.arg(encodeText(name)) + " AND " + l.isOne("n.value", values) + " AND n.seq = w.seq)"
 }
 
-func (l *listing) failed(code messages.Code) string {
-	begins := store.ErrorBegins(code)
-	return fmt.Sprintf("(substr(%s, 1, %d) = %s::bytea)", l.storedError(), len(begins), l.arg(begins))
+// failedWith are the conditions of which one holds for an error with one of the codes.
+func (l *listing) failedWith(codes []messages.Code) (conditions []string) {
+	for _, code := range codes {
+		begins := store.ErrorBegins(code)
+		conditions = append(conditions, fmt.Sprintf("substr(%s, 1, %d) = %s::bytea", l.storedError(), len(begins), l.arg(begins)))
+	}
+	return conditions
 }
 
 // storedError is the error of an execution, which is read from another table only where it is long.

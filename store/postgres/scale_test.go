@@ -325,14 +325,19 @@ func listsOfTheConsole(l *large) {
 		"action": {Actions: []string{"core.noop"}}, "no such action": {Actions: []string{"core.none"}}, "pool": {Pools: []string{"ends"}}, "no such pool": {Pools: []string{"none"}},
 		"session": {Sessions: []string{"s500"}}, "no such session": {Sessions: []string{"none"}}, "failed of a session": {Sessions: []string{"s500"}, Statuses: failed},
 		"worker": {Workers: []string{"n/ends/4"}}, "no such worker": {Workers: []string{"n/ends/none"}}, "failed of a worker": {Workers: []string{"n/ends/4"}, Statuses: failed},
-		"label": {Labels: [][2]string{{"team", "team10"}}}, "no such label": {Labels: [][2]string{{"team", "none"}}}, "error": {Errors: []messages.Code{"boom"}}, "no such error": {Errors: []messages.Code{"none"}}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"},
-		"key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "since": {From: since}, "until": {To: since}, "failed within": {Statuses: failed, From: since, To: time.Now()},
+		"label": {Labels: [][2]string{{"team", "team10"}}}, "no such label": {Labels: [][2]string{{"team", "none"}}}, "error": {Errors: []messages.Code{"boom"}}, "no such error": {Errors: []messages.Code{"none"}}, "text": {Texts: []string{"boom"}}, "no such text": {Texts: []string{"nowhere"}},
+		"key": {Keys: []string{"order-1"}}, "id": {IDPrefixes: []string{"01a2"}}, "since": {From: since}, "until": {To: since}, "failed within": {Statuses: failed, From: since, To: time.Now()},
 		"failed, oldest first": {Statuses: failed, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
 		"not that action": {Not: store.Exclusion{Actions: []string{"core.noop"}}},
 		"actions":         {Actions: []string{"core.noop", "core.none"}}, "no such actions": {Actions: []string{"core.none", "core.nil"}}, "no such pool of actions": {Actions: []string{"core.noop", "core.none"}, Pools: []string{"none"}},
 		"sessions": {Sessions: []string{"s500", "s40", "none"}}, "no such sessions": {Sessions: []string{"none", "nil"}}, "failed of sessions": {Sessions: []string{"s500", "s40"}, Statuses: failed},
 		"pools": {Pools: []string{"ends", "none"}}, "no such pools": {Pools: []string{"none", "nil"}}, "workers": {Workers: []string{"n/ends/4", "n/ends/8"}}, "no such workers": {Workers: []string{"n/ends/none", "n/ends/nil"}},
-		"errors": {Errors: []messages.Code{"boom", "none"}}, "waiting in pools": {Pools: []string{"ends", "none"}, Statuses: []messages.Status{messages.Requested, messages.Running}},
+		"keys": {Keys: []string{"order-1", "order-2", "none"}}, "ids": {IDPrefixes: []string{"01a2", "ffff"}}, "no such texts": {Texts: []string{"nowhere", "nothing"}},
+		"labels of a name": {Labels: [][2]string{{"team", "team10"}, {"team", "team11"}}}, "not a label": {Not: store.Exclusion{Labels: [][2]string{{"team", "team10"}}}},
+		"not a text": {Not: store.Exclusion{Texts: []string{"boom"}}}, "not keys": {Not: store.Exclusion{Keys: []string{"order-1", "order-2"}}},
+		"failed but a text": {Statuses: failed, Not: store.Exclusion{Texts: []string{"b"}}}, "not any id": {Not: store.Exclusion{IDPrefixes: []string{"0"}}},
+		"not retries": {Not: store.Exclusion{Was: []store.Was{store.WasRetry}}},
+		"errors":      {Errors: []messages.Code{"boom", "none"}}, "waiting in pools": {Pools: []string{"ends", "none"}, Statuses: []messages.Status{messages.Requested, messages.Running}},
 	} {
 		l.took(name, func() {
 			page, err := l.List(l.t.Context(), f)
@@ -353,7 +358,7 @@ func listsOfTheConsole(l *large) {
 			require.Contains(l.t, plan, "using request_owned_key on request  (", statement)
 		}
 	}
-	require.Equal(l.t, 1, keyed)
+	require.Equal(l.t, 2, keyed, "by one key, and by three")
 	require.Equal(l.t, 3, acted, "by one action, by two, and by two with another filter")
 	l.took("a count", func() {
 		counted, err := l.CountRequested(l.t.Context(), store.CountQuery{From: since, To: time.Now().Add(time.Minute), Most: store.ListWalk})

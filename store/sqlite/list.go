@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/bits"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -115,16 +116,19 @@ func (l *listing) begin(c *conn, walkMax int) error {
 
 // prefix reads the executions whose ids begin as asked for, and reports whether those were all.
 func (l *listing) prefix(c *conn, walkMax int) (narrow bool, err error) {
-	if l.f.IDPrefix == "" {
+	if len(l.f.IDPrefixes) == 0 {
 		return false, nil
 	}
-	first, last, _ := l.f.IDRange()
-	err = c.query("SELECT seq FROM request INDEXED BY request_id WHERE id >= ? AND id <= ? LIMIT ?", func(row row) error {
-		l.ids = append(l.ids, row.integer(0))
-		return nil
-	}, first[:], last[:], int64(walkMax)+1)
+	for _, ids := range store.IDRanges(l.f.IDPrefixes) {
+		if err = c.query("SELECT seq FROM request INDEXED BY request_id WHERE id >= ? AND id <= ? LIMIT ?", func(row row) error {
+			l.ids = append(l.ids, row.integer(0))
+			return nil
+		}, ids[0][:], ids[1][:], int64(walkMax+1-len(l.ids))); err != nil || len(l.ids) > walkMax {
+			return false, err
+		}
+	}
 	l.ids = l.ordered(l.ids)
-	return len(l.ids) <= walkMax, err
+	return true, nil
 }
 
 // pass goes on behind a seq.
@@ -172,7 +176,7 @@ func (l *listing) next(c *conn, n int) (seqs []int64, err error) {
 	f := l.f
 	switch l.drive {
 	case store.DriveKey:
-		err = take("request INDEXED BY request_key WHERE idempotency_key = ?", f.Key)
+		seqs, err = l.each(c, "request INDEXED BY request_key WHERE idempotency_key = ?", f.Keys, n)
 	case store.DriveID:
 		for _, seq := range l.ids {
 			if seq > l.above && seq < l.below && len(seqs) < n {
@@ -180,7 +184,8 @@ func (l *listing) next(c *conn, n int) (seqs []int64, err error) {
 			}
 		}
 	case store.DriveLabel:
-		err = take("execution_label WHERE key = ? AND value = ?", f.Labels[0][0], f.Labels[0][1])
+		set := f.LabelSets()[0]
+		seqs, err = l.each(c, "execution_label WHERE key = ? AND value = ?", set.Values, n, set.Name)
 	case store.DriveSession:
 		seqs, err = l.each(c, "execution INDEXED BY execution_session WHERE session = ?", f.Sessions, n)
 	case store.DriveStatuses:
@@ -255,12 +260,15 @@ func (l *listing) waiting(c *conn, rank, last int64, take func(from string, args
 	}
 }
 
+// ofRequest finds a column of the request.
+var ofRequest = regexp.MustCompile(`\br\.`)
+
 // check reads those of the executions that match, up to one more than a page has. It finds them by the tables that the filters are about:
 // most executions that a long walk looks at do not match, and each table costs a look for each of them.
 func (l *listing) check(c *conn, seqs []int64, where string, args []any) (out []messages.Execution, err error) {
 	if where != "" {
 		from := "SELECT e.seq FROM execution e"
-		if strings.Contains(where, " r.") || strings.Contains(where, "+r.") {
+		if ofRequest.MatchString(where) {
 			from += " JOIN request r ON r.seq = e.seq"
 		}
 		in, all := l.among(seqs, args)

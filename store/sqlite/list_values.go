@@ -1,24 +1,27 @@
 package sqlite
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
 // branch is the walk of one of several values in an index.
 type branch struct {
-	value        string
+	args         []any
 	ahead        []int64 // seqs that are read, and not given yet
 	above, below int64   // seqs between these are not read yet
 	over         bool    // all are read
 }
 
 // each gives the next seqs of those that have one of the values in an index, and merges the walks of the values. An execution has one value.
-// The walks read as many seqs as are given, and one small read of each value more.
-func (l *listing) each(c *conn, from string, values []string, n int) (seqs []int64, err error) {
+// The walks read as many seqs as are given, and one small read of each value more. The value is the last parameter of from, behind those that
+// all walks have.
+func (l *listing) each(c *conn, from string, values []string, n int, common ...any) (seqs []int64, err error) {
 	if l.branches == nil {
 		for _, value := range store.Each(values) {
-			l.branches = append(l.branches, branch{value: value, above: l.above, below: l.below})
+			l.branches = append(l.branches, branch{args: append(slices.Clone(common), value), above: l.above, below: l.below})
 		}
 	}
 	for len(seqs) < n {
@@ -45,7 +48,7 @@ func (l *listing) fill(c *conn, from string, b *branch, n int) (err error) {
 	if len(b.ahead) > 0 || b.over {
 		return nil
 	}
-	if b.ahead, err = l.take(c, from, b.value, b.above, b.below, int64(n)); err != nil {
+	if b.ahead, err = l.take(c, from, slices.Concat(b.args, []any{b.above, b.below, int64(n)})...); err != nil {
 		return err
 	}
 	if b.over = len(b.ahead) < n; b.over {
@@ -66,15 +69,6 @@ func isOne(column string, values []string) string {
 		return column + " = ?"
 	}
 	return "+" + column + " IN (" + places(len(values)) + ")"
-}
-
-// beginnings are the parameters of failedWith for each of the codes.
-func beginnings(codes []messages.Code) (args []any) {
-	for _, code := range codes {
-		begins := store.ErrorBegins(code)
-		args = append(args, int64(len(begins)), begins)
-	}
-	return args
 }
 
 func texts(values []string) []any {

@@ -27,7 +27,7 @@ func consoleReads(rows int) map[string]store.Filter {
 		"session": {Sessions: []string{"s5"}}, "no such session": {Sessions: []string{"none"}}, "failed of a session": {Sessions: []string{"s500"}, Statuses: failed},
 		"worker": {Workers: []string{"n/pool/7"}}, "no such worker": {Workers: []string{"n/pool/none"}}, "failed of a worker": {Workers: []string{"n/pool/7"}, Statuses: failed},
 		"label": {Labels: [][2]string{{"k", "v10"}}}, "no such label": {Labels: [][2]string{{"k", "none"}}}, "two labels": {Labels: [][2]string{{"k", "v10"}, {"l", "w"}}},
-		"error": {Errors: []messages.Code{"boom"}}, "text": {Text: "boom"}, "no such text": {Text: "nowhere"}, "key": {Key: "order-1"}, "id": {IDPrefix: "01a2"}, "no such id": {IDPrefix: "ffffffffffffffff"},
+		"error": {Errors: []messages.Code{"boom"}}, "text": {Texts: []string{"boom"}}, "no such text": {Texts: []string{"nowhere"}}, "key": {Keys: []string{"order-1"}}, "id": {IDPrefixes: []string{"01a2"}}, "no such id": {IDPrefixes: []string{"ffffffffffffffff"}},
 		"since": {From: mid}, "until": {To: mid}, "within": {From: mid, To: grownAt(rows/2 + 1000)}, "failed within": {Statuses: failed, From: mid, To: grownAt(rows/2 + 1000)},
 		"failed until, oldest first": {Statuses: failed, To: mid, Oldest: true}, "not completed": {Not: store.Exclusion{Statuses: []messages.Status{messages.Completed}}},
 		"not any action": {Not: store.Exclusion{Actions: []string{"core.a0", "core.a1", "core.a2", "core.a3", "core.a4", "core.a5", "core.a6", "core.a7", "core.a8", "core.a9"}}},
@@ -35,6 +35,11 @@ func consoleReads(rows int) map[string]store.Filter {
 		"sessions": {Sessions: several("s", 20)}, "no such sessions": {Sessions: []string{"none", "nil"}}, "failed of sessions": {Sessions: several("s50", 20), Statuses: failed},
 		"workers": {Workers: []string{"n/pool/7", "n/pool/8"}}, "no such workers": {Workers: []string{"n/pool/none", "n/pool/nil"}}, "errors": {Errors: []messages.Code{"boom", "none"}},
 		"no such pool of actions": {Actions: several("core.a", 20), Pools: []string{"none"}}, "the same, oldest first": {Actions: several("core.a", 20), Pools: []string{"none"}, Oldest: true},
+		"keys": {Keys: []string{"order-1", "order-2", "none"}}, "ids": {IDPrefixes: []string{"01a2", "ffff"}}, "no such texts": {Texts: []string{"nowhere", "nothing"}},
+		"labels of a name": {Labels: [][2]string{{"k", "v10"}, {"k", "v11"}}}, "two names of labels": {Labels: [][2]string{{"k", "v10"}, {"k", "v11"}, {"l", "w"}}},
+		"not a text": {Not: store.Exclusion{Texts: []string{"boom"}}}, "not keys": {Not: store.Exclusion{Keys: []string{"order-1", "order-2"}}},
+		"failed but a text": {Statuses: failed, Not: store.Exclusion{Texts: []string{"b"}}}, "not any id": {Not: store.Exclusion{IDPrefixes: []string{"0"}}},
+		"not retries": {Not: store.Exclusion{Was: []store.Was{store.WasRetry}}}, "not any label": {Not: store.Exclusion{Labels: [][2]string{{"k", "v10"}}}},
 		"waiting in pools": {Pools: []string{"pool1", "none"}, Statuses: []messages.Status{messages.Requested, messages.Running}},
 	}
 }

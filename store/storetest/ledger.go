@@ -69,11 +69,13 @@ func listWas(t *testing.T, k *kit, all []messages.Execution) {
 	require.Len(t, holds, len(store.EachWas()))
 	for i, was := range store.EachWas() {
 		wanted := store.EachWas()[:i+1]
-		for _, f := range []store.Filter{{Was: []store.Was{was}}, {Was: wanted}, {Was: []store.Was{was}, Pools: []string{pool}, Statuses: []messages.Status{messages.Requested}}} {
+		for _, f := range []store.Filter{{Was: []store.Was{was}}, {Was: wanted}, {Was: []store.Was{was}, Pools: []string{pool}, Statuses: []messages.Status{messages.Requested}},
+			{Not: store.Exclusion{Was: []store.Was{was}}}, {Not: store.Exclusion{Was: wanted}}} {
 			var want, got []messages.ExecutionID
 			for j := range all {
 				e := &all[j]
-				if slices.ContainsFunc(f.Was, func(w store.Was) bool { return holds[w](e) }) && (len(f.Pools) == 0 || e.Status == messages.Requested) {
+				met := func(w store.Was) bool { return holds[w](e) }
+				if (len(f.Was) == 0 || slices.ContainsFunc(f.Was, met)) && !slices.ContainsFunc(f.Not.Was, met) && (len(f.Pools) == 0 || e.Status == messages.Requested) {
 					want = append(want, e.ID)
 				}
 			}
@@ -82,7 +84,7 @@ func listWas(t *testing.T, k *kit, all []messages.Execution) {
 			for j := range page.Executions {
 				got = append(got, page.Executions[j].ID)
 			}
-			require.ElementsMatch(t, want, got, "%v", f.Was)
+			require.ElementsMatch(t, want, got, "%v, and not %v", f.Was, f.Not.Was)
 		}
 	}
 }

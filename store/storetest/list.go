@@ -97,11 +97,11 @@ func listCases(stored []messages.Execution) map[string]listCase {
 				return e.Session == "even" && (e.Status == messages.Completed || e.Status == messages.Running)
 			}},
 		"two labels": {store.Filter{Labels: [][2]string{{"all", "yes"}, {"third", "c"}}}, func(e messages.Execution) bool { return e.Labels["third"] == "c" }},
-		"key":        {store.Filter{Key: "key3"}, func(e messages.Execution) bool { return e.IdempotencyKey == "key3" }},
-		"no key":     {store.Filter{Key: "none"}, func(messages.Execution) bool { return false }},
-		"id":         {store.Filter{IDPrefix: text}, func(e messages.Execution) bool { return e.ID == stored[3].ID }},
-		"id's time":  {store.Filter{IDPrefix: text[:4]}, func(e messages.Execution) bool { return e.ID.String()[:4] == text[:4] }},
-		"no id":      {store.Filter{IDPrefix: "ffff"}, func(messages.Execution) bool { return false }},
+		"key":        {store.Filter{Keys: []string{"key3"}}, func(e messages.Execution) bool { return e.IdempotencyKey == "key3" }},
+		"no key":     {store.Filter{Keys: []string{"none"}}, func(messages.Execution) bool { return false }},
+		"id":         {store.Filter{IDPrefixes: []string{text}}, func(e messages.Execution) bool { return e.ID == stored[3].ID }},
+		"id's time":  {store.Filter{IDPrefixes: []string{text[:4]}}, func(e messages.Execution) bool { return e.ID.String()[:4] == text[:4] }},
+		"no id":      {store.Filter{IDPrefixes: []string{"ffff"}}, func(messages.Execution) bool { return false }},
 		"from":       {store.Filter{From: middle}, func(e messages.Execution) bool { return !e.RequestedAt.Before(middle) }},
 		"to":         {store.Filter{To: middle}, func(e messages.Execution) bool { return e.RequestedAt.Before(middle) }},
 		"from and to of an action": {store.Filter{From: middle, To: stored[2].RequestedAt, Actions: []string{"core.even"}}, func(e messages.Execution) bool {
@@ -355,7 +355,7 @@ func testListText(t *testing.T, k *kit) {
 		"100%": {"other"}, "1_0": nil, "attic": {"refused", "umlaut", "other", "cut"}, "action_error": {"refused", "umlaut", "far", "other", "cut"}, "nowhere": nil,
 		"200": nil, "342": nil, "303": nil, "t… “F": {"cut"},
 	} {
-		page, err := k.List(t.Context(), store.Filter{Text: text})
+		page, err := k.List(t.Context(), store.Filter{Texts: []string{text}})
 		require.NoError(t, err, text)
 		var got, all []messages.ExecutionID
 		for _, e := range page.Executions {
@@ -366,7 +366,7 @@ func testListText(t *testing.T, k *kit) {
 		}
 		require.ElementsMatch(t, all, got, text)
 	}
-	page, err := k.List(t.Context(), store.Filter{Text: "refused", Statuses: []messages.Status{messages.Completed, messages.TimedOut}})
+	page, err := k.List(t.Context(), store.Filter{Texts: []string{"refused"}, Statuses: []messages.Status{messages.Completed, messages.TimedOut}})
 	require.NoError(t, err)
 	require.Empty(t, page.Executions, ended.ID)
 }
@@ -389,15 +389,15 @@ func testListParameters(t *testing.T, k *kit) {
 		f    store.Filter
 		want []messages.ExecutionID
 	}{
-		"those without a result":      {store.Filter{Text: "a-17", ParametersOf: []string{"a.open", "a.other"}}, []messages.ExecutionID{order, e.ID}},
-		"of two actions":              {store.Filter{Text: "A-17", ParametersOf: []string{"a.secret", "a.open"}}, []messages.ExecutionID{order, secret, e.ID}},
-		"no parameters":               {store.Filter{Text: "A-17"}, []messages.ExecutionID{e.ID}},
-		"as JSON has it":              {store.Filter{Text: "Order\"", ParametersOf: []string{"a.open"}}, nil},
-		"other letters":               {store.Filter{Text: "ü", ParametersOf: []string{"a.open"}}, []messages.ExecutionID{order}},
-		"too far behind":              {store.Filter{Text: "needle", ParametersOf: []string{"a.open"}}, nil},
-		"statuses that are named":     {store.Filter{Text: "A-17", ParametersOf: []string{"a.open"}, Statuses: all}, []messages.ExecutionID{order, done, waits, e.ID}},
-		"with other filters":          {store.Filter{Text: "A-17", ParametersOf: []string{"a.open"}, Statuses: all, Actions: []string{"a.open"}, Not: store.Exclusion{Statuses: all[2:]}}, []messages.ExecutionID{done, waits}},
-		"the same, of the oldest one": {store.Filter{Text: "A-17", ParametersOf: []string{"a.open"}, Oldest: true, Limit: 1}, []messages.ExecutionID{order}},
+		"those without a result":      {store.Filter{Texts: []string{"a-17"}, ParametersOf: []string{"a.open", "a.other"}}, []messages.ExecutionID{order, e.ID}},
+		"of two actions":              {store.Filter{Texts: []string{"A-17"}, ParametersOf: []string{"a.secret", "a.open"}}, []messages.ExecutionID{order, secret, e.ID}},
+		"no parameters":               {store.Filter{Texts: []string{"A-17"}}, []messages.ExecutionID{e.ID}},
+		"as JSON has it":              {store.Filter{Texts: []string{"Order\""}, ParametersOf: []string{"a.open"}}, nil},
+		"other letters":               {store.Filter{Texts: []string{"ü"}, ParametersOf: []string{"a.open"}}, []messages.ExecutionID{order}},
+		"too far behind":              {store.Filter{Texts: []string{"needle"}, ParametersOf: []string{"a.open"}}, nil},
+		"statuses that are named":     {store.Filter{Texts: []string{"A-17"}, ParametersOf: []string{"a.open"}, Statuses: all}, []messages.ExecutionID{order, done, waits, e.ID}},
+		"with other filters":          {store.Filter{Texts: []string{"A-17"}, ParametersOf: []string{"a.open"}, Statuses: all, Actions: []string{"a.open"}, Not: store.Exclusion{Statuses: all[2:]}}, []messages.ExecutionID{done, waits}},
+		"the same, of the oldest one": {store.Filter{Texts: []string{"A-17"}, ParametersOf: []string{"a.open"}, Oldest: true, Limit: 1}, []messages.ExecutionID{order}},
 	} {
 		page, err := k.List(t.Context(), c.f)
 		require.NoError(t, err, name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,8 +38,8 @@ func (f listCase) check(t *testing.T, k *kit, name string, stored []messages.Exe
 	}
 }
 
-// bringMixed stores executions of all states that can be reached, of three actions, pools, sessions, workers and error codes, and some of
-// no session, and returns them newest first.
+// bringMixed stores executions of all states that can be reached, of three actions, pools, sessions, workers, error codes, labels of a name
+// and keys, and some without a session, label or key, and returns them newest first.
 func (k *kit) bringMixed(t *testing.T) (stored []messages.Execution) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	for i, s := range slices.Repeat(reachable(), 8) {
@@ -46,6 +47,12 @@ func (k *kit) bringMixed(t *testing.T) (stored []messages.Execution) {
 			e.Action, e.Pool, e.Priority = fmt.Sprint("a", draw.IntN(3)), fmt.Sprint("p", draw.IntN(3)), messages.Priority(i%10)
 			if s := draw.IntN(4); s < 3 {
 				e.Session, e.Affinity = fmt.Sprint("s", s), messages.AffinityHint
+			}
+			if team := draw.IntN(4); team < 3 {
+				e.Labels = map[string]string{"team": fmt.Sprint("t", team), "env": fmt.Sprint("v", draw.IntN(2))}
+			}
+			if i%5 != 0 {
+				e.IdempotencyKey, e.CreatedBy, e.RequestHash = fmt.Sprint("k", i%5, "-", i), "a", []byte{byte(i)}
 			}
 		}))[0]
 		slot := messages.Slot(draw.IntN(3))
@@ -156,5 +163,57 @@ func testListAlternatives(t *testing.T, k *kit) {
 			slices.Reverse(want)
 		}
 		require.Equal(t, want, got, "between two bounds, oldest first: %v", oldest)
+	}
+}
+
+// testListTurned gives each thing that a list can be asked for, several of it, and turned round: what a list has and what it leaves out are
+// all executions, and none is in both.
+func testListTurned(t *testing.T, k *kit) {
+	stored := k.bringMixed(t)
+	digits := func(e messages.Execution) string { return strings.ReplaceAll(e.ID.String(), "-", "") }
+	first, last := digits(stored[len(stored)-1])[:31], digits(stored[2])
+	keys := []string{stored[1].IdempotencyKey, stored[7].IdempotencyKey, stored[11].IdempotencyKey, "none"}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
+	in := func(is string, list ...string) bool { return slices.Contains(list, is) }
+	for name, c := range map[string]struct {
+		has  store.Filter
+		not  store.Exclusion
+		keep func(e messages.Execution) bool
+	}{
+		"keys":  {store.Filter{Keys: keys}, store.Exclusion{Keys: keys}, func(e messages.Execution) bool { return in(e.IdempotencyKey, keys...) }},
+		"a key": {store.Filter{Keys: keys[:1]}, store.Exclusion{Keys: keys[:1]}, func(e messages.Execution) bool { return e.IdempotencyKey == keys[0] }},
+		"ids": {store.Filter{IDPrefixes: []string{last, first, "ffff", last[:30]}}, store.Exclusion{IDPrefixes: []string{last, first, "ffff", last[:30]}},
+			func(e messages.Execution) bool {
+				return strings.HasPrefix(digits(e), first) || strings.HasPrefix(digits(e), last[:30])
+			}},
+		"an id that nothing can have": {store.Filter{IDPrefixes: []string{"odd"}}, store.Exclusion{IDPrefixes: []string{"odd"}}, func(messages.Execution) bool { return false }},
+		"labels of a name": {store.Filter{Labels: [][2]string{{"team", "t2"}, {"team", "t0"}}}, store.Exclusion{Labels: [][2]string{{"team", "t2"}, {"team", "t0"}}},
+			func(e messages.Execution) bool { return in(e.Labels["team"], "t0", "t2") }},
+		"texts": {store.Filter{Texts: []string{"E1", "e2"}, Statuses: messages.Statuses()}, store.Exclusion{Texts: []string{"E1", "e2"}},
+			func(e messages.Execution) bool { return in(string(codeOf(e)), "e1", "e2") }},
+		"a text": {store.Filter{Texts: []string{"e1"}, Statuses: messages.Statuses()}, store.Exclusion{Texts: []string{"e1"}},
+			func(e messages.Execution) bool { return codeOf(e) == "e1" }},
+		"errors": {store.Filter{Errors: []messages.Code{"e0", "e2"}}, store.Exclusion{Errors: []messages.Code{"e0", "e2"}},
+			func(e messages.Execution) bool { return in(string(codeOf(e)), "e0", "e2") }},
+	} {
+		require.Equal(t, name != "an id that nothing can have", slices.ContainsFunc(stored, c.keep), "some match: %s", name)
+		require.True(t, slices.ContainsFunc(stored, func(e messages.Execution) bool { return !c.keep(e) }), "some do not: %s", name)
+		listCase{c.has, c.keep}.check(t, k, name, stored)
+		listCase{store.Filter{Not: c.not}, func(e messages.Execution) bool { return !c.keep(e) }}.check(t, k, "none of "+name, stored)
+	}
+	for name, c := range map[string]listCase{
+		"labels of two names": {store.Filter{Labels: [][2]string{{"team", "t2"}, {"env", "v1"}, {"team", "t0"}}},
+			func(e messages.Execution) bool { return in(e.Labels["team"], "t0", "t2") && e.Labels["env"] == "v1" }},
+		"labels of sessions": {store.Filter{Labels: [][2]string{{"team", "t2"}, {"team", "t0"}}, Sessions: []string{"s1", "s2"}},
+			func(e messages.Execution) bool { return in(e.Labels["team"], "t0", "t2") && in(e.Session, "s1", "s2") }},
+		"labels of a name, but one": {store.Filter{Labels: [][2]string{{"team", "t2"}, {"team", "t0"}}, Not: store.Exclusion{Labels: [][2]string{{"team", "t2"}, {"env", "v0"}}}},
+			func(e messages.Execution) bool { return e.Labels["team"] == "t0" && e.Labels["env"] != "v0" }},
+		"keys and labels": {store.Filter{Keys: keys, Labels: [][2]string{{"env", "v0"}, {"env", "v1"}}},
+			func(e messages.Execution) bool { return in(e.IdempotencyKey, keys...) && e.Labels["env"] != "" }},
+		"errors without a text": {store.Filter{Errors: []messages.Code{"e0", "e2"}, Not: store.Exclusion{Texts: []string{"E2"}}},
+			func(e messages.Execution) bool { return codeOf(e) == "e0" }},
+	} {
+		require.True(t, slices.ContainsFunc(stored, c.keep), "some match: %s", name)
+		c.check(t, k, name, stored)
 	}
 }

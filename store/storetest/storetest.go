@@ -90,6 +90,7 @@ var suite = []named{
 	{"list", testList},
 	{"list of what ended", testListEnded},
 	{"list by alternatives", testListAlternatives},
+	{"list turned round", testListTurned},
 	{"list by text", testListText},
 	{"list long errors", testListLongErrors},
 	{"list until a time", testListUntil},
