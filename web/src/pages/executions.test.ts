@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
 import { chosen } from '../state/columns'
 import { commandOf } from '../state/command'
-import { chipsOf, completions, isShown } from '../state/filters'
+import { chipsOf, completions, isShown, turnedOf } from '../state/filters'
 import { filterOf } from './bulk'
 import { columns, differs, exported, keys, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
 
@@ -27,12 +27,19 @@ describe('the filters of when executions ended', () => {
 
 describe('the filters of executions', () => {
   const wrong = (query: string) => chipsOf(new URLSearchParams(query), keys).map((c) => c.wrong)
-  it.each(['action', 'pool', 'session', 'error'])('have alternatives of %s, with and without not.', (key) =>
+  it.each(['action', 'pool', 'session', 'error', 'q', 'key'])('have alternatives of %s, with and without not.', (key) =>
     expect(wrong(`${key}=a&${key}=b&not.${key}=c&not.${key}=d`)).toEqual([undefined, undefined, undefined, undefined]))
   it('check each of several workers', () => expect(wrong('worker=n/go/1&worker=n/go&worker=n/go/2')).toEqual([undefined, 'want node/pool/slot', undefined]))
-  it.each(['key', 'q', 'id_prefix'])('have one value of %s', (key) => expect(wrong(`${key}=abcd&${key}=abce`)).toEqual([undefined, `one ${key} at a time`]))
-  it('cannot leave out a key, a text, the beginning of an id or what befell', () =>
-    expect(['key', 'q', 'id_prefix', 'was'].filter((key) => keys.some((k) => k.name === `not.${key}`))).toEqual([]))
+  it('check each beginning of an id', () => expect(wrong('id_prefix=01a2&id_prefix=x&not.id_prefix=01a3&not.id_prefix=y').map((w) => w !== undefined)).toEqual([false, true, false, true]))
+  it('check what befell', () => expect(wrong('was=retry,odd&not.was=state_lost,odd').map((w) => w !== undefined)).toEqual([false, true, false, true]))
+  it('bound each text', () => expect(wrong(`q=a&not.q=${'ü'.repeat(101)}`)).toEqual([undefined, 'want at most 200 bytes']))
+  it('can be turned round, each', () => {
+    for (const { name } of keys.filter((k) => k.name !== 'order' && !k.quiet)) {
+      const turned = turnedOf({ key: name, value: 'v' }, [], keys)!
+      expect(turned, name).toBeDefined()
+      expect(turnedOf({ key: turned, value: 'v' }, [], keys)).toBe(name)
+    }
+  })
   it('are those of an operation', () => expect(filterOf(chipsOf(new URLSearchParams('pool=go&pool=python&status=failed,abandoned&order=oldest'), keys)))
     .toEqual({ pool: ['go', 'python'], status: ['failed', 'abandoned'] }))
   it('are those of a command', () => expect(commandOf('list', chipsOf(new URLSearchParams('pool=go&pool=python&error=boom&not.action=a.b'), keys), keys, 0))

@@ -9,6 +9,9 @@ import { duration } from '../state/time'
 
 const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
 const label = (v: string) => (/^[^=]+=/.test(v) ? undefined : 'want name=value')
+const text = (v: string) => (new TextEncoder().encode(v).length > 200 ? 'want at most 200 bytes' : undefined)
+const idPrefix = (v: string) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more')
+const fates = ['retry', 'interrupted', 'taken_back', 'state_lost'] as const
 
 export const keys: readonly Key[] = [
   { name: 'status', many: true, values: statuses },
@@ -18,10 +21,10 @@ export const keys: readonly Key[] = [
   { name: 'worker', each: true, check: worker },
   { name: 'label', each: true, check: label },
   { name: 'error', each: true },
-  { name: 'q', check: (v) => (new TextEncoder().encode(v).length > 200 ? 'want at most 200 bytes' : undefined) },
-  { name: 'key' },
-  { name: 'id_prefix', check: (v) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more') },
-  { name: 'was', many: true, values: ['retry', 'interrupted', 'taken_back', 'state_lost'] },
+  { name: 'q', each: true, check: text },
+  { name: 'key', each: true },
+  { name: 'id_prefix', each: true, check: idPrefix },
+  { name: 'was', many: true, values: fates },
   ...timeKeys,
   ...endKeys,
   { name: 'order', values: ['newest', 'oldest'] },
@@ -32,6 +35,10 @@ export const keys: readonly Key[] = [
   { name: 'not.worker', each: true, check: worker },
   { name: 'not.label', each: true, check: label },
   { name: 'not.error', each: true },
+  { name: 'not.q', each: true, check: text },
+  { name: 'not.key', each: true },
+  { name: 'not.id_prefix', each: true, check: idPrefix },
+  { name: 'not.was', many: true, values: fates },
 ]
 
 export const columns: readonly Column[] = [

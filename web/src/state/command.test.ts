@@ -19,6 +19,8 @@ describe('the command of a list', () => {
     ['the order that it has anyhow', of('list', 'order=newest', executions, { switches: { order: { oldest: 'oldest' } } }), 'troupe list'],
     ['a filter that is wrong', of('list', 'colour=red&pool=go'), 'troupe list --pool go'],
     ['a text', of('list', 'q=connection%20refused'), "troupe list --text 'connection refused'"],
+    ['texts, ids and fates that are left out', of('list', 'q=a&q=b&not.q=c%20d&not.id_prefix=01a2&not.key=k&was=retry&not.was=state_lost,interrupted'),
+      "troupe list --text a --text b --not-text 'c d' --not-id 01a2 --not-key k --was retry --not-was state_lost --not-was interrupted"],
     ['kinds', of('history', 'kinds=node,pool', [{ name: 'kinds', many: true, values: ['node', 'pool'] }, ...timeKeys]), 'troupe history --kinds node,pool'],
     ['another name', of('sessions', 'q=u-4', [{ name: 'q' }], { flags: { q: 'name' } }), 'troupe sessions --name u-4'],
   ] as const) it(name, () => expect(have).toBe(want))

@@ -28,7 +28,8 @@ export function commandOf(verb: string, chips: readonly Chip[], keys: readonly K
     const joined = keys.find((k) => k.name === key)?.many && !key.startsWith('not.')
     if (joined) done.add(key)
     const values = joined ? chips.filter((c) => c.key === key && !c.wrong).map((c) => c.value).join(',') : value
-    parts.push(`--${more.flags?.[key] ?? flags[key] ?? key.replace('not.', 'not-')} ${quote(values)}`)
+    const [, not = '', name = ''] = /^(not\.)?(.*)$/.exec(key)!
+    parts.push(`--${more.flags?.[key] ?? (not ? 'not-' : '') + (flags[name] ?? name)} ${quote(values)}`)
   }
   return parts.join(' ')
 }

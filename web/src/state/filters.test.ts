@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asked, chipOf, chipsOf, completions, countOf, emptyOf, proposalsMax, typedChip, withChips, type Key } from './filters'
+import { asked, chipOf, chipsOf, completions, countOf, emptyOf, proposalsMax, turnedOf, typedChip, withChips, type Key } from './filters'
 
 const keys: Key[] = [
   { name: 'status', many: true, values: ['failed', 'running'] },
@@ -52,6 +52,15 @@ describe('typedChip', () => {
     ['01a1fd4f-1ca9-7ccb-bbec-bd136abe95901', ids, { key: 'q', value: '01a1fd4f-1ca9-7ccb-bbec-bd136abe95901' }],
     ['01a1fd4f', searched, { key: 'q', value: '01a1fd4f' }],
   ] as const) it(`${text} of ${of.length} keys`, () => expect(typedChip(text, of)).toEqual(want))
+})
+
+describe('turnedOf', () => {
+  const keys: Key[] = [{ name: 'pool', each: true }, { name: 'not.pool', each: true }, { name: 'bound' }, { name: 'not.bound' }, { name: 'order' }, { name: 'until', turns: 'since' }, { name: 'since', turns: 'until' }]
+  for (const [key, others, want] of [
+    ['pool', [], 'not.pool'], ['not.pool', [], 'pool'], ['pool', ['not.pool'], 'not.pool'],
+    ['bound', [], 'not.bound'], ['bound', ['not.bound'], undefined], ['order', [], undefined],
+    ['until', [], 'since'], ['since', [], 'until'], ['since', ['until'], undefined], ['odd', [], undefined],
+  ] as const) it(`${key} beside ${others.join() || 'nothing'}`, () => expect(turnedOf({ key, value: 'v' }, others.map((o) => ({ key: o, value: 'w' })), keys)).toBe(want))
 })
 
 describe('withChips', () => {

@@ -9,6 +9,7 @@ export interface Key {
   check?: (value: string) => string | undefined
   quiet?: boolean // shown elsewhere on the page, and as a chip only where it is wrong
   names?: string // what completes it, where that are not the names of the key's own name
+  turns?: string // the key that says the opposite, where that is not the one with not.
 }
 
 export interface Chip { key: string; value: string; wrong?: string }
@@ -43,6 +44,14 @@ function wrongOf(chip: Chip, key: Key | undefined, seen: Set<string>): string | 
   if (seen.has(key.name) && !key.many && !key.each) return `one ${key.name} at a time`
   seen.add(key.name)
   return key.check?.(chip.value)
+}
+
+/** The key that has what a chip's key leaves out; undefined: there is none, or it has its one value. */
+export function turnedOf(chip: Chip, chips: readonly Chip[], keys: readonly Key[]): string | undefined {
+  const name = keys.find((k) => k.name === chip.key)?.turns ?? (chip.key.startsWith('not.') ? chip.key.slice(4) : `not.${chip.key}`)
+  const key = keys.find((k) => k.name === name)
+  if (!key || (!key.many && !key.each && chips.some((c) => c.key === name))) return undefined
+  return name
 }
 
 /** Writes chips into a query, and keeps what is no filter. */

@@ -37,8 +37,8 @@ export const timeKeys: readonly Key[] = [
   { name: 'to', quiet: true, check: momentOr },
 ]
 
-/** The filters of when something ended: times, which are shown as chips. */
-export const endKeys: readonly Key[] = ['ended_from', 'ended_to'].map((name) => ({ name, check: momentOr }))
+/** The filters of when something ended: times, which are shown as chips. What did not end from a time on ended before it. */
+export const endKeys: readonly Key[] = [{ name: 'ended_from', turns: 'ended_to', check: momentOr }, { name: 'ended_to', turns: 'ended_from', check: momentOr }]
 
 /** The filters of a list of what is now: its range says only when that is. */
 export const timeless = (chips: readonly Chip[]): Chip[] => chips.filter((c) => c.wrong !== undefined || !timeKeys.some((k) => k.name === c.key))
