@@ -71,6 +71,8 @@ func (w *Worker) Receive(ctx actor.Context) {
 		w.execute(m)
 	case *Take:
 		w.take(m)
+	case *HoldClaims:
+		w.holdClaims(m)
 	case *Drop:
 		w.queue.drop(m.Placement)
 	case *CancelRun:
@@ -191,6 +193,14 @@ func (w *Worker) load() load {
 func (w *Worker) execute(m *Execute) {
 	if !w.ending.begun() {
 		w.queue.add(m)
+		w.next(nil)
+	}
+}
+
+// holdClaims has the worker claim nothing, or claim again.
+func (w *Worker) holdClaims(m *HoldClaims) {
+	w.queue.hold = m.Hold
+	if !w.ending.begun() {
 		w.next(nil)
 	}
 }

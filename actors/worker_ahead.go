@@ -76,6 +76,7 @@ type claimable struct {
 	claims    int           // what was claimed before and has not begun
 	free      bool          // the worker may begin a run, for all that is being written
 	takes     bool          // the lifecycle lets the worker begin a run
+	hold      bool          // the pool lets it claim nothing for now
 	runs      bool          // something runs
 	ran       time.Duration // for how long
 	left      int           // how many runs the worker may still begin; negative: any number
@@ -89,7 +90,7 @@ func (c claimable) count() (n int, again time.Duration) {
 		most = min(most, c.left)
 	}
 	switch {
-	case most == 0, c.free && !c.takes, c.claims > 0 && (c.free || c.pace.tiny()):
+	case most == 0, c.hold, c.free && !c.takes, c.claims > 0 && (c.free || c.pace.tiny()):
 		return 0, 0
 	case c.free:
 		n = 1

@@ -115,3 +115,37 @@ func TestAWorkerAloneDropsARunThatIsStoppedBeforeItsState(t *testing.T) {
 	require.True(t, finish.NeverRan, "the next run is given the state")
 	require.True(t, a.slot.free())
 }
+
+// A worker that is to hold its claims keeps what is delivered, begins what is claimed, and claims once it may again.
+func TestAWorkerAloneHoldsItsClaims(t *testing.T) {
+	t.Parallel()
+	a := lonely(&act{traits: lives, pid: 1, silent: true})
+	a.holdClaims(&HoldClaims{Hold: true})
+	a.begun(&begun{})
+	kept, dropped := claimedFor("act").Placement(), claimedFor("act").Placement()
+	for range 2 { // the message comes twice
+		a.execute(&Execute{Placements: []messages.Placement{kept, dropped}, Ahead: 1})
+	}
+	require.Empty(t, a.records())
+	require.Len(t, a.queue.delivered, 2)
+	a.queue.drop(dropped)
+	a.take(&Take{Execution: claimedFor("act"), Number: 1})
+	require.Len(t, a.act.ran(), 1, "its claim is stored")
+	a.ended(&ended{placement: a.slot.run.Placement(), outcome: completed(nil)})
+	require.Len(t, a.records(), 1, "the end of the run alone")
+	a.recorded(&Recorded{Items: []Item{a.item(&store.Finish{})}, Results: []store.Result{{Verdict: store.Applied}}})
+	require.Empty(t, a.records())
+
+	a.holdClaims(&HoldClaims{})
+	changes := a.records()
+	require.Len(t, changes, 1)
+	require.Equal(t, kept.Execution, changes[0].(*store.Claim).ID)
+
+	a = lonely(&act{traits: lives, pid: 1, silent: true})
+	a.holdClaims(&HoldClaims{Hold: true})
+	a.begun(&begun{})
+	a.execute(&Execute{Placements: []messages.Placement{kept}, Ahead: 1})
+	a.halt(&Halt{Reason: lifecycle.Shutdown})
+	a.holdClaims(&HoldClaims{})
+	require.Empty(t, a.records(), "it leaves: the pool takes it back")
+}

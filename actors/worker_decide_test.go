@@ -53,6 +53,8 @@ func TestHowMuchAWorkerClaims(t *testing.T) {
 		"what was claimed has not begun": {claimable{delivered: aheads(8), pace: tiny, claims: 1, free: true, takes: true, left: -1}, 0, 0},
 		"a group at a time":              {claimable{delivered: aheads(8), pace: tiny, claims: 1, runs: true, left: -1}, 0, 0},
 		"not by a worker that is ill":    {claimable{delivered: aheads(8), pace: tiny, free: true, left: -1}, 0, 0},
+		"not while it is to hold":        {claimable{delivered: aheads(8, 8), pace: tiny, free: true, takes: true, hold: true, left: -1}, 0, 0},
+		"nor behind a run then":          {claimable{delivered: aheads(8), pace: some, hold: true, runs: true, ran: 9 * ms, left: -1}, 0, 0},
 		"ahead behind a short run":       {claimable{delivered: aheads(2, 2, 2), pace: tiny, runs: true, left: -1}, 2, 0},
 		"not what stays alone":           {claimable{delivered: aheads(1, 2), pace: tiny, runs: true, left: -1}, 0, 0},
 		"no more than may still run":     {claimable{delivered: aheads(8, 8, 8), pace: tiny, free: true, takes: true, left: 2}, 2, 0},

@@ -25,6 +25,8 @@ type (
 		Execution *messages.Execution
 		Number    uint64
 	}
+	// HoldClaims says whether the worker must not claim, for now, what is delivered to it. It keeps that, and goes on with what is claimed.
+	HoldClaims struct{ Hold bool }
 	// Drop takes a placement back that the worker has not claimed.
 	Drop struct{ Placement messages.Placement }
 	// CancelRun stops one run.

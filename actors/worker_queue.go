@@ -27,6 +27,7 @@ type workQueue struct {
 	claimed   []*messages.Execution // not begun
 	cancels   map[messages.Placement]struct{}
 	pace      pace
+	hold      bool      // nothing is claimed for now
 	taken     uint64    // the number of the last Take
 	claiming  int       // claims under way
 	asked     time.Time // when they were asked for
@@ -104,7 +105,7 @@ func (q *workQueue) claimable(finishes, takes bool) int {
 	n, again := claimable{
 		delivered: q.delivered, pace: &q.pace, claims: len(q.claimed),
 		free: q.slot.free() && (q.writing == 0 || finishes), takes: takes,
-		runs: !q.slot.free(), ran: q.slot.ran(), left: q.slot.left(),
+		hold: q.hold, runs: !q.slot.free(), ran: q.slot.ran(), left: q.slot.left(),
 	}.count()
 	if n == 0 && again > 0 {
 		q.early = q.world.After(again, func() {

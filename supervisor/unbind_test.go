@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/rules/lead"
@@ -83,6 +85,67 @@ func TestTheNextProcessTakesNoWorkBeforeItsSessionsAreUnbound(t *testing.T) {
 	require.True(t, said().Starting)
 	release()
 	soon(t, func() bool { return said().Accepts && !said().Starting }, "it takes work once they are")
+}
+
+// placeBound stores an execution of a session that another router has placed on the first worker, where the session is bound, and
+// returns its message, which has not come yet.
+func (h *house) placeBound(session string) (id messages.ExecutionID, comes *actors.Delivered) {
+	h.t.Helper()
+	bound, err := h.store.GetSession(h.t.Context(), "pool", session)
+	require.NoError(h.t, err)
+	h.shut() // the router of this node must not place it first
+	defer h.store.open()
+	id = h.keep(1, strictly(session))[0]
+	results, err := h.store.Store.Apply(h.t.Context(), []store.Change{&store.Place{
+		ID: id, Worker: bound.Worker, WorkerID: "node/pool/0", PlacedBy: messages.NewIncarnation(), ClaimWithin: time.Hour,
+		Session: &store.SessionUse{Pool: "pool", Session: session, Epoch: bound.Epoch, Hit: true},
+	}})
+	require.NoError(h.t, err)
+	require.Equal(h.t, store.Applied, results[0].Verdict, "%v", results[0].Err)
+	body, err := broker.Work{Worker: bound.Worker, Placements: []messages.Placement{{Execution: id, Attempt: 1}}}.Encode()
+	require.NoError(h.t, err)
+	return id, &actors.Delivered{Deliveries: []broker.Delivery{{Message: broker.Message{Body: body}, Settler: &settler{}}}}
+}
+
+// What was placed for a process comes only once that has ended, and the next one is ready, while the bindings to the process before
+// are being ended: it does not begin there as if the state of its session were there.
+func TestWhatWasPlacedForTheProcessBeforeIsNotRunWithoutItsState(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]string{"its process fails": "top/pool/0.1", "the actor of its pool fails": "top/pool"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := inhabit(t, 1, 1, quick).houses[0]
+			first := h.submit(1, strictly("s"))
+			h.all(first, messages.Completed)
+			late, comes := h.placeBound("s")
+			read, unbind := h.store.holdLive(), h.store.holdUnbind()
+			defer read()
+			defer unbind()
+			h.crash(fails)
+			soon(t, func() bool { _, next := h.system.Registry.Get("top/pool/0.2"); return next }, "the next process must start")
+			h.ready(1)
+			claims := h.store.claims.Load()
+			h.system.Send(h.pid, comes)
+			soon(t, func() bool { return h.queued("top/pool/0.2") == 1 || h.store.claims.Load() > claims }, "it must come to the worker")
+			require.Equal(t, claims, h.store.claims.Load(), "it was placed with a binding that is being ended")
+			read()
+			unbind()
+			h.all([]messages.ExecutionID{late}, messages.Completed)
+			e := h.get(late)
+			require.Equal(t, messages.Attempt(2), e.Attempt)
+			require.True(t, e.SessionLost)
+			require.Greater(t, e.SessionEpoch, h.get(first[0]).SessionEpoch)
+			h.empty()
+		})
+	}
+}
+
+// queued is how much a worker holds that it has not claimed.
+func (h *house) queued(worker string) int {
+	h.t.Helper()
+	in, err := actors.Ask[actors.Inspect, actors.Inspection](h.t.Context(), h.system, h.system.PID(worker), actors.Inspect{})
+	require.NoError(h.t, err)
+	return in.Report.QueueDepth
 }
 
 // A run of which the router was never told is no placement that never began: its session has something to lose.

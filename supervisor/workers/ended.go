@@ -70,6 +70,7 @@ func (w *Workers) ended(s *slot, m *member, end *actors.WorkerEnded) {
 	}
 	if s.next != nil {
 		s.cur, s.next = s.next, nil
+		s.holdClaims(w)
 		if !end.Wanted && !s.cur.ready {
 			s.lose(end, w.World.Now())
 		}

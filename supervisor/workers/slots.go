@@ -195,6 +195,7 @@ func (w *Workers) spawn(s *slot) {
 		return
 	}
 	s.cur = w.spawnMember(s)
+	s.holdClaims(w)
 	if !w.shared() && s.queue == "" {
 		s.queue = w.Config.Settings.WorkerQueueName(s.id, w.Config.Incarnation)
 		w.link.Attach(s.queue, 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
@@ -13,7 +14,8 @@ import (
 // A binding names a slot, and the state of its session is in one process of that slot. Where routers change, the one that
 // routes when a process ends may know nothing of its bindings, or hear of the end later than the next process is ready. So
 // the node of the slot ends them itself, in the store, before the next process takes work; a claim asks for the binding
-// (store.ErrSession), so that what was placed for the old process does not begin on the new one.
+// (store.ErrSession), so that what was placed for the old process does not begin on the new one. What comes for the old process
+// meanwhile is not taken back, for it may run already. The new one keeps it, and claims it when the bindings are ended.
 
 // unbindSessions begins to end the bindings of a slot whose process is gone. A pool that alone routes for the slot needs none of it:
 // its roster has them all.
@@ -101,6 +103,13 @@ func (s *slot) endBindingsAgain(w *Workers, nth int) {
 	}
 }
 
+// holdClaims has the slot's process claim nothing while the bindings to the one before are being ended.
+func (s *slot) holdClaims(w *Workers) {
+	if s.unbinding {
+		w.Send(s.cur.pid, &actors.HoldClaims{Hold: true})
+	}
+}
+
 // unbound lets the slot's next process take work. Whoever routes is told again that the one before is gone: it may have
 // read the bindings meanwhile.
 func (s *slot) unbound(w *Workers, nth int) {
@@ -108,6 +117,9 @@ func (s *slot) unbound(w *Workers, nth int) {
 		return
 	}
 	s.unbinding = false
+	if s.cur != nil {
+		w.Send(s.cur.pid, &actors.HoldClaims{})
+	}
 	w.link.Tell(roster.WorkerGone{Worker: w.key(s), Restarts: true})
 	w.seen(s)
 }
