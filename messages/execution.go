@@ -80,7 +80,8 @@ type Execution struct {
 	RunDeadline   time.Time
 	FinishedAt    time.Time
 
-	// What the session told the run: its epoch, whether its state was lost, whether the bound worker was hit.
+	// What the session told the run: its epoch, whether its state was lost, whether the bound worker was hit. Until the run has ended,
+	// SessionLost is what its placement supposes. It stays so if another than its worker ended the run.
 	SessionEpoch int64
 	SessionLost  bool
 	SessionHit   bool

@@ -176,7 +176,7 @@ func (d *Decision) finish(row *Row, c *Finish, now time.Time) {
 	if row.Session != "" && row.SessionEpoch > 0 && !c.NeverRan {
 		d.Session = SessionFinished
 	}
-	if c.Restored {
+	if c.Restored || c.NeverRan {
 		d.Next.SessionLost = false
 	}
 	d.takeEffect(row, c, now, reasonOf(d.Next.Error), c.By)
@@ -198,7 +198,7 @@ func (d *Decision) end(row *Row, c *End, now time.Time) {
 		d.refuse(c, err)
 		return
 	}
-	d.Next.Last = LastEnd
+	d.Next.Last, d.Next.SessionLost = LastEnd, false // no code was told of a loss
 	d.conclude(c.Outcome, now)
 	d.addRetry(retry)
 	d.takeEffect(row, c, now, reasonOf(d.Next.Error), "")
@@ -213,6 +213,7 @@ func (d *Decision) cancel(row *Row, c *Cancel, now time.Time) {
 	}
 	d.Next.Last, d.Next.Status = LastCancel, to
 	if to != messages.Cancelling {
+		d.Next.SessionLost = false
 		d.conclude(messages.Outcome{Status: to, Error: &messages.Error{Code: messages.CodeCancelled, Message: "cancelled before it started"}}, now)
 	}
 	d.takeEffect(row, c, now, "", c.By)

@@ -29,7 +29,7 @@ func endsSQL(x extras) string {
   unusual = nullif(i.after, {completed}), status = i.after, last_change = {finish}, crash_count = e.crash_count + i.crash, finished_at = now(),
   retried_as = i.retried_as, result = i.result, error = i.error`)
 	if x.sessions {
-		b.WriteString(", session_lost = e.session_lost AND NOT i.restored")
+		b.WriteString(", session_lost = e.session_lost AND NOT (i.restored OR i.never_ran)")
 	}
 	b.WriteString(`
   FROM i, request r WHERE e.id = i.id AND e.status = {running} AND e.attempt = i.attempt AND r.seq = e.seq`)

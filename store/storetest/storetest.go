@@ -72,6 +72,7 @@ var suite = []named{
 	{"sessions bind", testSessionBind},
 	{"sessions take turns", testSessionTurns},
 	{"session epochs", testSessionEpochs},
+	{"session loss untold", testSessionLossUntold},
 	{"bound sessions", testBoundSessions},
 	{"sessions by prefix", testSessionsByPrefix},
 	{"snapshots", testSnapshots},
@@ -154,7 +155,7 @@ var changes = map[string]bool{
 	"submit keeps every field": true, "submitted and placed at once": true, "submitted and claimed at once": true, "submit may be repeated": true,
 	"straight path": true, "handed over directly": true, "every change from every status": true, "races have one winner": true, "late outcomes": true,
 	"retry": true, "crashes over a chain": true, "events name who": true, "one retry of many callers": true, "cancel": true, "rescue": true,
-	"one bad row": true, "events": true, "sessions bind": true, "session epochs": true, "session started": true, "due order": true, "depths": true,
+	"one bad row": true, "events": true, "sessions bind": true, "session epochs": true, "session loss untold": true, "session started": true, "due order": true, "depths": true,
 	"events of ended placements": true, "histories": true, "histories as they are decided": true,
 }
 
