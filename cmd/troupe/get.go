@@ -163,11 +163,7 @@ func fieldsOf(v form.ExecutionView) [][2]string {
 		fields = append(fields, [2]string{"webhook", webhookText(v.Webhook)})
 	}
 	if v.SessionLost {
-		said := "yes: its state was lost"
-		if !v.Status.Terminal() {
-			said = "it was placed away from its state, which is lost unless a snapshot is restored"
-		}
-		fields = append(fields, [2]string{"session_lost", said})
+		fields = append(fields, [2]string{"session_lost", lossText(v.Status, v.Error)})
 	}
 	fields = append(fields, [2]string{"parameters", textOf(v.Parameters)}, [2]string{"result", textOf(v.Result)})
 	if v.Error != nil {
@@ -175,6 +171,18 @@ func fieldsOf(v form.ExecutionView) [][2]string {
 			[2]string{"failed_by", v.Error.FailedBy}, [2]string{"exit", v.Error.Exit}, [2]string{"stderr", strings.TrimSpace(v.Error.Stderr)})
 	}
 	return fields
+}
+
+// lossText says what is known of the state of an execution's session that was placed away from it. Another than its worker, which ends a
+// run, does not know whether a snapshot was restored.
+func lossText(s messages.Status, err *messages.Error) string {
+	switch {
+	case !s.Terminal():
+		return "it was placed away from its state, which is lost unless a snapshot is restored"
+	case err != nil && err.FailedBy != "" && err.FailedBy != messages.FailedByWorker:
+		return "it was placed away from its state, and its worker did not say whether a snapshot was restored"
+	}
+	return "yes: its state was lost"
 }
 
 // laterThan is at where that says something that from does not.

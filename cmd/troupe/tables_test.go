@@ -99,6 +99,24 @@ func TestGet(t *testing.T) {
 	golden(t, "get", s.call(t, "get", id1).out)
 }
 
+// Only what a run's worker said is called a loss.
+func TestWhatIsSaidOfALoss(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status messages.Status
+		err    *messages.Error
+		want   string
+	}{
+		"it runs":                {messages.Running, nil, "unless a snapshot is restored"},
+		"it has completed":       {messages.Completed, nil, "yes"},
+		"its code failed":        {messages.Failed, &messages.Error{}, "yes"},
+		"its process ended":      {messages.Abandoned, &messages.Error{FailedBy: messages.FailedByWorker}, "yes"},
+		"its node ended with it": {messages.Abandoned, &messages.Error{FailedBy: "sweep"}, "did not say"},
+	} {
+		require.Contains(t, lossText(c.status, c.err), c.want, name)
+	}
+}
+
 func TestTree(t *testing.T) {
 	t.Parallel()
 	var actors debug.Tree
