@@ -22,8 +22,8 @@ func seriesRoutes() []*route {
 			{name: "to", kind: "string", help: "Before this time; now where left out."},
 			{name: "by", kind: "string", help: "What has a line each: " + words(rollup.MetricEnded.Fields()) + "; status where left out. Of slots: " + words(rollup.MetricSlots.Fields()) + ". Of busy and waiting: " + words(rollup.MetricBusy.Fields()) + "."},
 			{name: "metric", kind: "string", help: "What is shown: " + words(rollup.Metrics()) + "; ended where left out."},
-			{name: "pool", kind: "string", help: "Only this pool."},
-			{name: "action", kind: "string", help: "Only this action."},
+			{name: "pool", kind: "string", many: true, help: "Only this pool" + oneOfSeveral},
+			{name: "action", kind: "string", many: true, help: "Only this action" + oneOfSeveral},
 			{name: "points", kind: "integer", help: "At most so many points, 1 to 600; 60 where left out."}},
 			summary: "How many executions were submitted and ended over time, how long they waited and ran, and what the workers were.",
 			result:  rollup.Series{}, handle: (*server).series},
@@ -81,14 +81,19 @@ func seriesQuery(q query, now time.Time) (r rollup.Query, err error) {
 	if r.Points, err = q.number("points", 1, rollup.PointsMax, pointsDefault); err != nil {
 		return r, err
 	}
-	r.Pool, r.Action = q.text("pool"), q.text("action")
+	if r.Pools, err = q.several("pool"); err != nil {
+		return r, err
+	}
+	if r.Actions, err = q.several("action"); err != nil {
+		return r, err
+	}
 	if r.Metric, err = word(q, "metric", rollup.Metrics()); err != nil {
 		return r, err
 	}
 	if r.By, err = word(q, "by", r.Metric.Fields()); err != nil {
 		return r, err
 	}
-	if r.Metric.Sampled() && r.Action != "" {
+	if r.Metric.Sampled() && len(r.Actions) > 0 {
 		return r, invalid("%s is of pools, and not of an action", r.Metric)
 	}
 	return r, nil

@@ -38,8 +38,8 @@ func TestWorkersOverTime(t *testing.T) {
 	note(again, 12, false, 0, lifecycle.Busy)
 	note(b, 11, false, 0, lifecycle.Ready, lifecycle.Ready) // killed, and started again
 	require.NoError(t, c.store.SaveKeyframe(t.Context(), store.Keyframe{Incarnation: a.cfg.Incarnation, At: begin.Add(14 * time.Minute), Frame: []byte("none")}))
-	ask := func(metric rollup.Metric, by rollup.By, pool string) map[string][]int64 {
-		s, err := a.Series(t.Context(), rollup.Query{From: begin, To: begin.Add(20 * time.Minute), By: by, Metric: metric, Pool: pool, Points: 600})
+	ask := func(metric rollup.Metric, by rollup.By, pools ...string) map[string][]int64 {
+		s, err := a.Series(t.Context(), rollup.Query{From: begin, To: begin.Add(20 * time.Minute), By: by, Metric: metric, Pools: pools, Points: 600})
 		require.NoError(t, err)
 		require.Equal(t, 300, s.StepSeconds, "a keyframe is stored as often")
 		require.Equal(t, []int{3}, s.Unknown, "nothing that can be read was noted")
@@ -50,7 +50,8 @@ func TestWorkersOverTime(t *testing.T) {
 		return lines
 	}
 	require.Equal(t, map[string][]int64{"busy": {2, 1, 1, 0}, "ready": {1, 1, 0, 0}}, ask(rollup.MetricSlots, rollup.ByState, "shell"))
-	require.Equal(t, map[string][]int64{"shell": {2, 1, 1, 0}, "other": {1, 1, 1, 0}}, ask(rollup.MetricBusy, rollup.ByPool, ""))
+	require.Equal(t, map[string][]int64{"shell": {2, 1, 1, 0}, "other": {1, 1, 1, 0}}, ask(rollup.MetricBusy, rollup.ByPool))
+	require.Equal(t, map[string][]int64{"shell": {2, 1, 1, 0}, "other": {1, 1, 1, 0}}, ask(rollup.MetricBusy, rollup.ByPool, "shell", "other", "none"))
 	require.Equal(t, map[string][]int64{rollup.All: {3, 2, 0, 0}}, ask(rollup.MetricWaiting, rollup.ByAll, "shell"))
 
 	a.cfg.Recorded = time.Hour

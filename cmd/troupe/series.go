@@ -18,7 +18,8 @@ import (
 type series struct{ *app }
 
 func (s series) command() *cobra.Command {
-	var since, until, by, metric, pool, action string
+	var since, until, by, metric string
+	var pools, actions []string
 	points := 0
 	cmd := &cobra.Command{
 		Use: "series", Short: "Show how many executions were submitted and ended over time, how long they waited and ran, and what the workers were", Args: exactly(),
@@ -26,7 +27,7 @@ func (s series) command() *cobra.Command {
 			"code, or in all. With --metric wait or run, show also how long those that ended waited, from when they were due, or ran: half of them at most P50, 95 % at most\n" +
 			"P95, and 99 % at most P99, within 19 %. With --metric slots, busy or waiting, show how many workers there were in each state, how many were\n" +
 			"busy, and how many executions waited, at the end of each point, as the nodes noted it every 5 minutes. A point without executions is left out; -o json has all. docs/operations.md says what is counted.",
-		Example: "  troupe series\n  troupe series --metric slots --pool python --since 6h\n  troupe series --by error --since 24h --points 25\n  troupe series --metric run --by action --since 168h -o json",
+		Example: "  troupe series\n  troupe series --metric slots --pool python --since 6h\n  troupe series --by error --since 24h --points 25\n  troupe series --metric run --by action --since 168h -o json\n  troupe series --pool python --pool go --by pool",
 	}
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "1h", "from this time on: a time (2030-01-31T08:00:00Z) or an age (2h)")
@@ -34,8 +35,8 @@ func (s series) command() *cobra.Command {
 	f.StringVar(&by, "by", "", "what has lines of its own: "+oneOf(rollup.MetricEnded.Fields())+"; of slots: "+oneOf(rollup.MetricSlots.Fields())+
 		"; of busy and waiting: "+oneOf(rollup.MetricBusy.Fields())+" (default: the first)")
 	f.StringVar(&metric, "metric", string(rollup.Metrics()[0]), "what is shown: "+oneOf(rollup.Metrics()))
-	f.StringVar(&pool, "pool", "", "only this pool")
-	f.StringVar(&action, "action", "", "only this action")
+	f.StringArrayVar(&pools, "pool", nil, "only this pool; repeat it for one of several")
+	f.StringArrayVar(&actions, "action", nil, "only this action; repeat it for one of several")
 	f.IntVar(&points, "points", 13, "how many points at most, 1 to 600: a point begins at a round time, so an hour in steps of 5 minutes has up to 13")
 	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if by == "" {
@@ -46,9 +47,9 @@ func (s series) command() *cobra.Command {
 			return err
 		}
 		query := url.Values{"by": {by}, "metric": {metric}, "points": {strconv.Itoa(points)}}
-		for name, value := range map[string]string{"pool": pool, "action": action} {
-			if value != "" {
-				query.Set(name, value)
+		for name, values := range map[string][]string{"pool": pools, "action": actions} {
+			if len(values) > 0 {
+				query[name] = values
 			}
 		}
 		span.ask(query)

@@ -33,6 +33,12 @@ func TestSeriesAreShown(t *testing.T) {
 	require.Regexp(t, `^FROM +STATE +SLOTS\n2026-01-02 \S+ +busy +3\n`, r.out)
 	require.Contains(t, s.asked[0], "by=state")
 
+	r = s.call(t, "series", "--since", "2026-01-02T12:00:00Z", "--pool", "go", "--pool", "py", "--action", "a.b", "--action", "c,d")
+	require.Equal(t, 0, r.code, r.err)
+	asked, err = url.Parse(strings.TrimPrefix(s.asked[len(s.asked)-1], "GET "))
+	require.NoError(t, err)
+	require.Equal(t, [][]string{{"go", "py"}, {"a.b", "c,d"}}, [][]string{asked.Query()["pool"], asked.Query()["action"]}, "each is one of several")
+
 	r = s.call(t, "series", "--since", "noon")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, `--since "noon" must be a time`)

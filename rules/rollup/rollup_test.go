@@ -140,8 +140,12 @@ func TestASeriesSumsItsRows(t *testing.T) {
 	require.Equal(t, map[string][]int64{"p": {6, 0, 0, 0, 0, 0, 0, 0, 0, 2}, "q": {0, 7, 0, 0, 0, 0, 0, 0, 0, 0}}, of(rollup.Query{By: rollup.ByPool, Metric: rollup.MetricEnded, Points: 10}))
 	require.Equal(t, map[string][]int64{"a@1": {0, 9, 0, 0, 0, 0, 0, 0, 0, 0}}, of(rollup.Query{By: rollup.ByVersion, Metric: rollup.MetricSubmitted, Points: 10}))
 	require.Equal(t, map[string][]int64{rollup.All: {6, 7, 0, 0, 0, 0, 0, 0, 0, 2}}, of(rollup.Query{By: rollup.ByAll, Metric: rollup.MetricEnded, Points: 10}))
-	require.Equal(t, map[string][]int64{"completed": {5, 0, 0, 0, 0, 0, 0, 0, 0, 2}}, of(rollup.Query{By: rollup.ByStatus, Metric: rollup.MetricEnded, Points: 10, Pool: "p", Action: "a"}))
-	require.Equal(t, map[string][]int64{rollup.All: {0, 7, 0, 0, 0, 0, 0, 0, 0, 0}}, of(rollup.Query{By: rollup.ByAll, Metric: rollup.MetricEnded, Points: 10, Pool: "q"}))
+	require.Equal(t, map[string][]int64{"completed": {5, 0, 0, 0, 0, 0, 0, 0, 0, 2}}, of(rollup.Query{By: rollup.ByStatus, Metric: rollup.MetricEnded, Points: 10, Pools: []string{"p"}, Actions: []string{"a"}}))
+	require.Equal(t, map[string][]int64{rollup.All: {0, 7, 0, 0, 0, 0, 0, 0, 0, 0}}, of(rollup.Query{By: rollup.ByAll, Metric: rollup.MetricEnded, Points: 10, Pools: []string{"q"}}))
+	require.Equal(t, map[string][]int64{"p": {5, 0, 0, 0, 0, 0, 0, 0, 0, 2}, "q": {0, 7, 0, 0, 0, 0, 0, 0, 0, 0}},
+		of(rollup.Query{By: rollup.ByPool, Metric: rollup.MetricEnded, Points: 10, Pools: []string{"p", "none", "q"}, Actions: []string{"a"}}))
+	require.Equal(t, map[string][]int64{"a": {5, 0, 0, 0, 0, 0, 0, 0, 0, 2}, "b": {1, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+		of(rollup.Query{By: rollup.ByAction, Metric: rollup.MetricEnded, Points: 10, Pools: []string{"p"}, Actions: []string{"a", "b"}}), "the filters are and-ed")
 	s := rollup.NewSeries(rollup.Query{From: start, To: start.Add(10 * time.Minute), By: rollup.ByAction, Metric: rollup.MetricRun, Points: 10})
 	for _, r := range rows {
 		s.Add(r)

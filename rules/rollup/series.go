@@ -80,7 +80,7 @@ type Query struct {
 	Points   int
 	Least    time.Duration // the shortest step, where counts are not kept by the minute for so long
 
-	Pool, Action string // only these; empty: any
+	Pools, Actions []string // only one of these; empty: any
 }
 
 // steps are the lengths that a point can have, in minutes.
@@ -143,7 +143,7 @@ func (s *Series) Add(r *Row) {
 	if (r.Status == Submitted) != (s.q.Metric == MetricSubmitted) {
 		return
 	}
-	if s.q.Pool != "" && r.Pool != s.q.Pool || s.q.Action != "" && r.Action != s.q.Action {
+	if !oneOf(s.q.Pools, r.Pool) || !oneOf(s.q.Actions, r.Action) {
 		return
 	}
 	at := int(r.Minute.Sub(s.From) / s.step)
@@ -177,7 +177,7 @@ func (s *Series) Unnoted(point int) { s.Unknown = append(s.Unknown, point) }
 
 // Sample adds what there was of a pool at the end of a point. State is that of workers.
 func (s *Series) Sample(point int, pool, state string, n int64) {
-	if s.q.Pool != "" && pool != s.q.Pool {
+	if !oneOf(s.q.Pools, pool) {
 		return
 	}
 	key := All
@@ -190,6 +190,11 @@ func (s *Series) Sample(point int, pool, state string, n int64) {
 	l := s.line(key)
 	l.N[point] += n
 	l.total += n
+}
+
+// oneOf reports whether a value is one of those that are asked for.
+func oneOf(asked []string, value string) bool {
+	return len(asked) == 0 || slices.Contains(asked, value)
 }
 
 func (s *Series) line(key string) *Line {

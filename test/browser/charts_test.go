@@ -175,6 +175,10 @@ func TestTheListIsCounted(t *testing.T) {
 		return !strings.Contains(p.text(".legend"), "completed") && strings.Contains(p.text(".legend"), "failed")
 	})
 	require.Equal(t, "?status=failed", p.value("location.search"))
+	p.visit("/console/executions?panel=facets&pool=none&pool=go&action=core.echo&action=core.fail")
+	p.until("the outcomes of both actions", func() bool {
+		return strings.Contains(p.text(".legend"), "completed") && strings.Contains(p.text(".legend"), "failed")
+	})
 	p.visit("/console/executions?panel=facets&action=core.echo")
 	p.shows(".facets-of-list", "All 4 executions of the list")
 

@@ -39,12 +39,12 @@ it('knows how many have a value, or says that it does not', () => {
 describe('the chart of outcomes', () => {
   for (const [params, want] of [
     ['', { scope: {}, among: [] }],
-    ['action=a.b&pool=p&from=2030-01-01T00:00:00Z&order=oldest&limit=100', { scope: { pool: 'p', action: 'a.b' }, among: [] }],
+    ['action=a.b&pool=p&from=2030-01-01T00:00:00Z&order=oldest&limit=100', { scope: { pool: ['p'], action: ['a.b'] }, among: [] }],
     ['status=failed,running&status=timed_out', { scope: {}, among: ['failed', 'timed_out'] }],
     ['status=running', undefined], // none has ended
     ['label=a%3Db', undefined],
-    ['pool=p&pool=q', undefined], // the counts that it is drawn from are of one pool
-    ['action=a&action=b', undefined],
+    ['pool=p&pool=q&action=a', { scope: { pool: ['p', 'q'], action: ['a'] }, among: [] }],
+    ['action=a&action=b', { scope: { action: ['a', 'b'] }, among: [] }],
     ['not.status=failed', undefined],
   ] as const) it(params || 'of all', () => expect(outcomesOf(params)).toEqual(want))
 })

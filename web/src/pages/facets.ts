@@ -1,6 +1,7 @@
 // Counts beside the list of executions: what is asked for, what was counted, and the list that a value leads to.
 import type { Execution, Facets, Status } from '../api/types'
 import { withQuery } from '../state/route'
+import type { Scope } from '../ui/series'
 import { ended } from '../ui/status'
 
 const fields = ['status', 'action', 'pool', 'error', 'worker']
@@ -59,13 +60,12 @@ export function countOf(f: Facets | undefined, field: string, value: string): nu
   return f && !f.left?.[field] && (f.exact || f.basis === 'minutes') ? 0 : undefined
 }
 
-/** What a chart of the list's outcomes is of: one pool, one action, or all. Undefined: the list has other filters, or none that has ended. */
-export function outcomesOf(params: string): { scope: { pool?: string; action?: string }; among: string[] } | undefined {
+/** What a chart of the list's outcomes is of: some pools, some actions, or all. Undefined: the list has other filters, or none that has ended. */
+export function outcomesOf(params: string): { scope: Scope; among: string[] } | undefined {
   const query = new URLSearchParams(params)
   if ([...query.keys()].some((key) => !['status', 'pool', 'action', 'from', 'to', 'order', 'limit', 'cursor'].includes(key))) return undefined
-  if (['pool', 'action'].some((key) => query.getAll(key).length > 1)) return undefined
   const asked = query.getAll('status').flatMap((v) => v.split(',')), among = asked.filter((v) => ended(v as Status))
   if (asked.length && !among.length) return undefined
-  const [pool, action] = [query.get('pool'), query.get('action')]
-  return { scope: { ...(pool ? { pool } : {}), ...(action ? { action } : {}) }, among }
+  const [pool, action] = [query.getAll('pool'), query.getAll('action')]
+  return { scope: { ...(pool.length ? { pool } : {}), ...(action.length ? { action } : {}) }, among }
 }

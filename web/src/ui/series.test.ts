@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JournalEntry, Series } from '../api/types'
-import { alone, barsOf, flow, level, listOf, marksOf, outcomes, quantiles, rows, say, stacked, tick, total, unknown, versions, waiting, workers } from './series'
+import { alone, barsOf, flow, level, listOf, marksOf, outcomes, quantiles, rows, say, scoped, stacked, tick, total, unknown, versions, waiting, workers } from './series'
 
 const from = '2030-01-31T08:00:00Z', at = Date.parse(from)
 const series = (...lines: Series['series']): Series => ({ from, step_seconds: 60, until: '2030-01-31T08:02:30Z', series: lines })
@@ -8,7 +8,7 @@ const q = { from: '-1h' }
 
 describe('charts', () => {
   const ended = series({ key: 'failed', n: [0, 2, 1] }, { key: 'completed', n: [5, 0, 7] })
-  const c = outcomes(ended, { pool: 'go' }, q)
+  const c = outcomes(ended, { pool: ['go'] }, q)
   it('stack outcomes, the good ones below', () => {
     expect(c.lines.map((l) => [l.name, l.tone])).toEqual([['completed', 'good'], ['failed', 'bad']])
     expect(stacked(c.lines)).toEqual([[5, 0, 7], [5, 2, 8]])
@@ -18,7 +18,12 @@ describe('charts', () => {
     expect(c.lines[1]!.href).toBe('errors?status=failed&pool=go&from=-1h')
     expect(c.behind(1, 1)).toBe('errors?status=failed&pool=go&from=2030-01-31T08:01:00Z&to=2030-01-31T08:02:00Z')
     expect(c.behind(0, 0)).toBe('executions?status=completed&pool=go&from=2030-01-31T08:00:00Z&to=2030-01-31T08:01:00Z')
-    expect(listOf({ action: 'a.b' }, undefined, '-1h', undefined)).toBe('executions?action=a.b&from=-1h')
+    expect(listOf({ action: ['a.b'] }, undefined, '-1h', undefined)).toBe('executions?action=a.b&from=-1h')
+    expect(listOf({ pool: ['go', 'py'], action: ['a.b', 'c'] }, 'failed', '-1h', undefined)).toBe('errors?status=failed&pool=go&pool=py&action=a.b&action=c&from=-1h')
+  })
+  it('are of some pools and actions', () => {
+    expect(scoped(new URLSearchParams({ by: 'all' }), { pool: ['go', 'py'], action: ['a.b'] }).toString()).toBe('by=all&pool=go&pool=py&action=a.b')
+    expect(scoped(new URLSearchParams(), {}).toString()).toBe('')
   })
   it('have tables without empty points', () => {
     expect(rows(outcomes(series({ key: 'completed', n: [0, 3, 0] }), {}, q)).map((r) => [r.at, r.cells.map((x) => x.text)])).toEqual([[at + 60_000, ['3']]])

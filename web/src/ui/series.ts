@@ -24,8 +24,14 @@ export interface Chart {
   behind: (line: number, point: number) => string
 }
 
-/** What the counts are of. */
-export interface Scope { pool?: string; action?: string }
+/** What the counts are of: one of some pools, and one of some actions. */
+export interface Scope { pool?: readonly string[]; action?: readonly string[] }
+
+/** A query with what the counts are of. */
+export function scoped(query: URLSearchParams, scope: Scope): URLSearchParams {
+  for (const key of ['pool', 'action'] as const) for (const value of scope[key] ?? []) query.append(key, value)
+  return query
+}
 
 const order = ['completed', 'cancelled', 'failed', 'timed_out', 'abandoned']
 const tones: Record<string, string> = { completed: 'good', cancelled: 'off', failed: 'bad', timed_out: 'warn', abandoned: 'wait' }
@@ -42,7 +48,8 @@ function times(s: Series): { at: number[]; step: number } {
 export function listOf(scope: Scope, status: string | undefined, from: string, to: string | undefined): string {
   const query = new URLSearchParams()
   if (status) query.set('status', status)
-  for (const [key, value] of [['pool', scope.pool], ['action', scope.action], ['from', from], ['to', to]] as const) if (value) query.set(key, value)
+  scoped(query, scope)
+  for (const [key, value] of [['from', from], ['to', to]] as const) if (value) query.set(key, value)
   return withQuery(status && unsuccessful.includes(status) ? 'errors' : 'executions', query)
 }
 
@@ -133,11 +140,11 @@ export function workers(s: Series, pool: string): Chart {
 
 /** What waits for a pool's workers. */
 export function waiting(s: Series, pool: string): Chart {
-  const { at, step } = times(s), href = listOf({ pool }, 'requested,scheduled', '', undefined)
+  const { at, step } = times(s), href = listOf({ pool: [pool] }, 'requested,scheduled', '', undefined)
   return {
     title: 'Waiting', unit: 'level', stacked: false, at, step,
     lines: [{ name: 'waiting', tone: 'wait', dash: [], values: noted(s, sum(s.series, at.length)), href }],
-    behind: (_, point) => listOf({ pool }, undefined, stamp(at[point]!), stamp(at[point]! + step)),
+    behind: (_, point) => listOf({ pool: [pool] }, undefined, stamp(at[point]!), stamp(at[point]! + step)),
   }
 }
 
