@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/rollup"
 )
 
@@ -36,19 +37,7 @@ func seriesRoutes() []*route {
 }
 
 // words joins the words that a parameter takes.
-func words[T ~string](list []T) string {
-	text := ""
-	for i, word := range list {
-		switch {
-		case i > 0 && i == len(list)-1:
-			text += " or "
-		case i > 0:
-			text += ", "
-		}
-		text += string(word)
-	}
-	return text
-}
+func words[T ~string](list []T) string { return messages.Alternatives(list) }
 
 func (s *server) series(c *call) error {
 	q, err := seriesQuery(c.query, s.Now())

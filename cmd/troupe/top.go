@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -191,7 +192,7 @@ func (v topView) head(paused bool) string {
 	case v.Ready.Draining:
 		head += "  draining"
 	case !v.Ready.Ready:
-		head += visible(fmt.Sprintf("  not ready: %v", v.Ready.WaitsFor))
+		head += visible("  not ready: " + strings.Join(v.Ready.WaitsFor, ", "))
 	}
 	for _, u := range v.Unreached {
 		head += "  node " + visible(u.Node) + " does not answer"

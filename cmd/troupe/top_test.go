@@ -25,7 +25,7 @@ func TestTopShowsWhatTheNodeSays(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{
 		"GET /api/v1/pools":      `{"pools":[{"name":"go","runtime":"go","workers":3,"ready":2,"busy":1}]}`,
-		"GET /readyz":            `!503{"ready":false,"waits_for":["store"]}`,
+		"GET /readyz":            `!503{"ready":false,"waits_for":["store","pool go is starting"]}`,
 		"GET /api/v1/executions": `{"executions":[` + execution(id1, "running", `,"worker":"n1/go/0","session":"alice"`) + `]}`,
 	})
 	c, err := client.New(s.URL, "")
@@ -35,7 +35,7 @@ func TestTopShowsWhatTheNodeSays(t *testing.T) {
 	next, again := m.Update(m.look())
 	require.NotNil(t, again, "it looks again")
 	text := plain(next.(topModel).View().Content)
-	for _, want := range []string{"not ready: [store]", "go    go       ok", id1, "alice"} {
+	for _, want := range []string{"not ready: store, pool go is starting", "go    go       ok", id1, "alice"} {
 		require.Contains(t, text, want)
 	}
 	paused, _ := next.Update(tea.KeyPressMsg{Code: 'p', Text: "p"})

@@ -86,7 +86,7 @@ func TestParseKind(t *testing.T) {
 		require.Equal(t, kind == bulk.Requeue || kind == bulk.Discard, kind.Letters())
 	}
 	_, err := bulk.ParseKind("delete")
-	require.ErrorContains(t, err, "delete")
+	require.EqualError(t, err, `want retry, cancel, requeue or discard, got "delete"`)
 }
 
 func TestEmpty(t *testing.T) {

@@ -31,7 +31,7 @@ func ParseKind(text string) (Kind, error) {
 	if k := Kind(text); slices.Contains(Kinds(), k) {
 		return k, nil
 	}
-	return "", fmt.Errorf("want one of %v, got %q", Kinds(), text)
+	return "", fmt.Errorf("want %s, got %q", messages.Alternatives(Kinds()), text)
 }
 
 // Why is why an execution or a dead letter is left as it is. Empty: it is acted on.

@@ -36,7 +36,7 @@ func Validate(p Policy) error {
 	p = Resolve(p, Policy{})
 	var problems []error
 	if !slices.Contains(messages.RetryShapes(), p.Shape) {
-		problems = append(problems, fmt.Errorf("retry shape must be one of %v, got %q", messages.RetryShapes(), p.Shape))
+		problems = append(problems, fmt.Errorf("retry shape must be %s, got %q", messages.Alternatives(messages.RetryShapes()), p.Shape))
 	}
 	if p.Base < 0 {
 		problems = append(problems, fmt.Errorf("retry base must be positive, got %s", p.Base))

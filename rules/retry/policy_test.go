@@ -68,7 +68,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	for _, want := range []string{"base must be positive", "multiplier must be at least 1", "below its base", "at most 1"} {
 		require.ErrorContains(t, err, want)
 	}
-	require.ErrorContains(t, Validate(Policy{Shape: "square"}), `one of [fixed linear exponential fibonacci decorrelated], got "square"`)
+	require.ErrorContains(t, Validate(Policy{Shape: "square"}), `retry shape must be fixed, linear, exponential, fibonacci or decorrelated, got "square"`)
 	require.Error(t, Validate(Policy{Multiplier: math.NaN()}))
 	require.Error(t, Validate(Policy{Multiplier: math.Inf(1)}))
 	require.Error(t, Validate(Policy{Jitter: math.NaN()}))
