@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/supervisor"
@@ -79,7 +80,7 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 			r.WaitsFor = append(r.WaitsFor, "pool "+name+" is starting")
 		case d.Broken != "":
 			r.BrokenPools = append(r.BrokenPools, name)
-			r.Notes = append(r.Notes, "pool "+name+" is broken: "+operate.Clip(d.Broken, operate.FailureMax))
+			r.Notes = append(r.Notes, "pool "+name+" is broken: "+messages.ClipText(d.Broken, operate.FailureMax))
 		default:
 			s.lateBeats(&r, &d)
 		}

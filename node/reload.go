@@ -190,7 +190,7 @@ func (r *reloader) tryPool(ctx context.Context, old, set *pack.Set, name string)
 	if err == nil {
 		return nil
 	}
-	f := &api.ReloadFailure{Pool: name, Packs: pack.PacksOf(old, set, name), Error: operate.Clip(err.Error(), operate.FailureMax)}
+	f := &api.ReloadFailure{Pool: name, Packs: pack.PacksOf(old, set, name), Error: messages.ClipText(err.Error(), operate.FailureMax)}
 	if failed, ok := err.(*actors.StartError); ok { //nolint:errorlint // Try returns it bare
 		f.Traceback = failed.Traceback
 	}
@@ -252,7 +252,7 @@ func (r *reloader) refuseReload(refused *refusedReload, problem *messages.Proble
 
 // note tells /readyz and doctor of a refused reload.
 func (r *refusedReload) note() string {
-	return fmt.Sprintf("the reload at %s was refused, and the code from before it runs on: %s", r.at.Format(time.RFC3339), operate.Clip(r.why, operate.FailureMax))
+	return fmt.Sprintf("the reload at %s was refused, and the code from before it runs on: %s", r.at.Format(time.RFC3339), messages.ClipText(r.why, operate.FailureMax))
 }
 
 // mark tells of a refused reload at the pools that would have changed.
@@ -268,7 +268,7 @@ func (r *refusedReload) mark(v *view.Pool) {
 		why += r.why
 	}
 	if v.Reason == "" {
-		v.Reason = operate.Clip(why, operate.FailureMax)
+		v.Reason = messages.ClipText(why, operate.FailureMax)
 	}
 }
 

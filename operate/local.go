@@ -54,21 +54,13 @@ func (l *local) workerView(d *supervisor.Description, w *supervisor.WorkerState)
 	return view.Worker{
 		ID: w.ID, Pool: d.Name, Node: l.cfg.Name, Runtime: d.Runtime, Generation: w.Generation, State: w.State.String(),
 		Health: w.Health.String(), Grade: w.Grade.String(), GradeCauses: w.Causes.Names(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
-		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: Clip(w.LastFailure, FailureMax), Report: report,
+		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: messages.ClipText(w.LastFailure, FailureMax), Report: report,
 		SeenAt: time.Now(),
 	}
 }
 
 // FailureMax bounds the last failure of a worker as it is shown, in bytes.
 const FailureMax = 4 << 10
-
-// Clip cuts a text to so many bytes, and marks that it did.
-func Clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
-}
 
 // ownWorker is a worker of this node with its history.
 func (l *local) ownWorker(ctx context.Context, pool string, slot messages.Slot) (view.WorkerDetail, error) {

@@ -128,7 +128,7 @@ func poolShare(d *supervisor.Description, node string) view.PoolShare {
 		states[w.State]++
 		if w.LastFailure != "" && w.State != lifecycle.Ready && w.State != lifecycle.Busy && len(share.Failures) < slotFailures {
 			share.Failures = append(share.Failures, view.SlotFailure{
-				Worker: w.ID, State: w.State.String(), Generation: w.Generation, Restarts: w.Restarts, Error: Clip(w.LastFailure, slotFailureMax),
+				Worker: w.ID, State: w.State.String(), Generation: w.Generation, Restarts: w.Restarts, Error: messages.ClipText(w.LastFailure, slotFailureMax),
 			})
 		}
 	}

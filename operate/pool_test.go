@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,23 @@ func TestAPoolIsDescribedInDetail(t *testing.T) {
 	require.Equal(t, "b", v.Unreached[0].Node)
 	_, err = a.Pool(t.Context(), "none")
 	require.ErrorContains(t, err, "there is no pool none")
+}
+
+// A failure is text of a program: it is shown within its bound, the mark of the cut included, and as UTF-8.
+func TestAFailureIsShownWithinItsBound(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := c.join("a", "shell", 2)
+	d := a.stage.pools["shell"]
+	d.Workers[0].State, d.Workers[0].LastFailure = lifecycle.Terminated, strings.Repeat("é", slotFailureMax)
+	d.Workers[1].State, d.Workers[1].LastFailure = lifecycle.Terminated, "exit \xff"
+	a.stage.pools["shell"] = d
+	v, err := a.Pool(t.Context(), "shell")
+	require.NoError(t, err)
+	require.Len(t, v.Failures, 2)
+	require.LessOrEqual(t, len(v.Failures[0].Error), slotFailureMax)
+	require.Regexp(t, "^é+…$", v.Failures[0].Error)
+	require.Equal(t, "exit \uFFFD", v.Failures[1].Error)
 }
 
 func TestWhenWhatWaitsIsDone(t *testing.T) {

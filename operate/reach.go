@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
@@ -19,7 +20,7 @@ func (d *Directory) others(ctx context.Context) []view.Sight {
 			continue
 		}
 		s := d.standing(n.Incarnation, known[n.Incarnation])
-		sights = append(sights, view.Sight{Node: n.Name, Incarnation: n.Incarnation, Reach: s.Reach.String(), Why: Clip(s.Why, FailureMax)})
+		sights = append(sights, view.Sight{Node: n.Name, Incarnation: n.Incarnation, Reach: s.Reach.String(), Why: messages.ClipText(s.Why, FailureMax)})
 	}
 	slices.SortFunc(sights, func(x, y view.Sight) int { return cmp.Compare(x.Incarnation.String(), y.Incarnation.String()) })
 	return sights

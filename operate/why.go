@@ -130,7 +130,7 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 	}
 	x.Reason, x.Message, x.WhatToDo = reason.String(), reason.Sentence(), reason.Advice()
 	if answer.Detail != "" {
-		x.Message += ": " + Clip(answer.Detail, FailureMax)
+		x.Message += ": " + messages.ClipText(answer.Detail, FailureMax)
 	}
 	if turn.Line != "" && e.Status == messages.Requested {
 		x.Line = &view.Line{Ahead: turn.Ahead, AtLeast: turn.AtLeast, Of: turn.Line}
