@@ -263,7 +263,7 @@ func (p *page) fits(what string) {
 
 // misfits is what does not fit: a page is asked for all of it at once.
 const misfits = `[["it is wider than the screen", document.documentElement.scrollWidth > innerWidth ? "by " + (document.documentElement.scrollWidth - innerWidth) : ""],
-	["cut", ` + cut + `], ["beyond its card", ` + out + `], ["too small to press", ` + small + `]].filter(([, wrong]) => wrong).map((pair) => pair.join(": ")).join("; ")`
+	["cut", ` + cut + `], ["label beyond its row", ` + label + `], ["beyond its card", ` + out + `], ["too small to press", ` + small + `]].filter(([, wrong]) => wrong).map((pair) => pair.join(": ")).join("; ")`
 
 // small is what is pressed and has less than 24 px each way. The label around a checkbox is pressed too, where nothing lies over it but what is
 // opened for a while.
@@ -279,6 +279,12 @@ const out = `[...document.querySelectorAll(".card")].flatMap((c) => [...c.queryS
 
 // cut is the text of the cells that show less than all of it.
 const cut = `[...document.querySelectorAll("td:has(.status), td.c-wait, td.c-run")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText).join(", ")`
+
+// label is the labels beside the cells of a narrow list that are higher or wider than the room they have.
+const label = `[...document.querySelectorAll("table.cards td[data-l]")].filter((e) => e.checkVisibility()).filter((e) => {
+	const before = getComputedStyle(e, "::before")
+	return before.content !== "none" && (parseFloat(before.height) > e.clientHeight + 0.5 || parseFloat(before.width) > parseFloat(getComputedStyle(e).paddingLeft))
+}).map((e) => e.dataset.l).join(", ")`
 
 func (p *page) picture(name string) {
 	p.t.Helper()
