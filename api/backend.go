@@ -146,7 +146,7 @@ type Bulk interface {
 	Confirm(ctx context.Context, id messages.OperationID, c Confirmation) (store.Operation, error)
 	// Operation returns one that was started.
 	Operation(ctx context.Context, id messages.OperationID) (store.Operation, error)
-	Operations(ctx context.Context, after store.OperationCursor, limit int) ([]store.Operation, error)
+	Operations(ctx context.Context, q store.OperationQuery) ([]store.Operation, error)
 	// Stop asks for the end of an operation, and returns it. by is the caller.
 	Stop(ctx context.Context, id messages.OperationID, by string) (store.Operation, error)
 }

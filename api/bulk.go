@@ -106,7 +106,9 @@ func bulkRoutes() []*route {
 		{method: "POST", path: "/api/v1/bulk", scope: ScopeOperate, group: "operations", bodyMax: bulkBodyMax, status: http.StatusAccepted,
 			summary: "Confirm a preview of one's own. An operation does the work. To confirm it again returns the same operation.",
 			body:    BulkBody{}, result: BulkStarted{}, handle: (*server).confirmBulk},
-		{method: "GET", path: "/api/v1/operations", scope: ScopeRead, group: "operations", params: []param{limitParam, cursorParam},
+		{method: "GET", path: "/api/v1/operations", scope: ScopeRead, group: "operations", params: []param{
+			{name: "from", kind: "string", help: "Only those that were started at this time or later, as 2030-01-31T08:00:00Z."},
+			{name: "to", kind: "string", help: "Only those that were started before this time."}, limitParam, cursorParam},
 			summary: "The operations on many executions or dead letters, newest first.", result: OperationList{}, handle: (*server).operations},
 		{method: "GET", path: one, scope: ScopeRead, group: "operations",
 			summary: "One operation, and how far it is.", result: OperationView{}, handle: (*server).operation},
@@ -280,15 +282,18 @@ func (s *server) confirmBulk(c *call) error {
 }
 
 func (s *server) operations(c *call) error {
-	limit, err := c.query.number("limit", 1, 1000, 100)
-	if err != nil {
+	var q store.OperationQuery
+	var err error
+	if q.Limit, err = c.query.number("limit", 1, 1000, 100); err != nil {
 		return err
 	}
-	after, err := c.query.operationPosition()
-	if err != nil {
+	if q.From, q.To, err = c.query.times(); err != nil {
 		return err
 	}
-	found, err := s.Backend.Bulk().Operations(c.r.Context(), after, limit)
+	if q.After, err = c.query.operationPosition(); err != nil {
+		return err
+	}
+	found, err := s.Backend.Bulk().Operations(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -297,7 +302,7 @@ func (s *server) operations(c *call) error {
 		list.Operations[i] = viewOperation(&found[i])
 		list.Operations[i].Failures = []store.OperationFailure{}
 	}
-	if n := len(found); n == limit {
+	if n := len(found); n == q.Limit {
 		list.NextCursor = cursor(fmt.Sprintf("%d %s", found[n-1].CreatedAt.UnixMicro(), found[n-1].ID))
 	}
 	return writeJSON(c.w, http.StatusOK, &list)

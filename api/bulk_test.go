@@ -22,7 +22,7 @@ type bulkBackend struct {
 	op        store.Operation
 	stopped   []string
 	err       error
-	after     store.OperationCursor
+	asked     store.OperationQuery
 }
 
 func (b *bulkBackend) Preview(_ context.Context, o store.Operation) (store.Operation, *bulk.Tally, error) {
@@ -50,8 +50,8 @@ func (b *bulkBackend) Operation(_ context.Context, id messages.OperationID) (sto
 	return b.op, nil
 }
 
-func (b *bulkBackend) Operations(_ context.Context, after store.OperationCursor, _ int) ([]store.Operation, error) {
-	b.after = after
+func (b *bulkBackend) Operations(_ context.Context, q store.OperationQuery) ([]store.Operation, error) {
+	b.asked = q
 	return []store.Operation{b.op}, nil
 }
 
@@ -98,7 +98,12 @@ func TestABulkOperationIsPreviewedAndConfirmed(t *testing.T) {
 	list := read[OperationList](t, ask(t, h, "GET", operationsPath+"?limit=1", ""), 200)
 	require.Len(t, list.Operations, 1)
 	require.Equal(t, 200, ask(t, h, "GET", operationsPath+"?cursor="+list.NextCursor, "").Code)
-	require.Equal(t, store.OperationCursor{At: ops.op.CreatedAt, ID: ops.op.ID}, ops.after)
+	require.Equal(t, store.OperationCursor{At: ops.op.CreatedAt, ID: ops.op.ID}, ops.asked.After)
+	read[OperationList](t, ask(t, h, "GET", operationsPath+"?from=2030-01-31T08:00:00Z&to=2030-01-31T09:00:00Z&limit=7", ""), 200)
+	from := time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)
+	require.Equal(t, store.OperationQuery{From: from, To: from.Add(time.Hour), Limit: 7}, ops.asked)
+	refused(t, ask(t, h, "GET", operationsPath+"?from=x", ""), 400, messages.CodeInvalidRequest, "from must be a time")
+	refused(t, ask(t, h, "GET", operationsPath+"?from=2030-01-31T08:00:00Z&to=2030-01-31T08:00:00Z", ""), 400, messages.CodeInvalidRequest, "from must be before to")
 	require.Equal(t, 200, ask(t, h, "POST", operationsPath+"/"+ops.op.ID.String()+"/stop", `{"reason":"enough"}`).Code)
 	require.Equal(t, []string{"local"}, ops.stopped)
 }

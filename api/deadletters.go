@@ -65,13 +65,7 @@ func letterFilter(q query) (f store.DeadLetterFilter, err error) {
 	if f.Not, err = letterValuesOf(q, notPrefix); err != nil {
 		return f, err
 	}
-	if f.From, err = q.moment("from"); err != nil {
-		return f, err
-	}
-	f.To, err = q.moment("to")
-	if err == nil && !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return f, invalid("from must be before to")
-	}
+	f.From, f.To, err = q.times()
 	return f, err
 }
 

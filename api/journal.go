@@ -165,6 +165,20 @@ func (q query) moment(name string) (time.Time, error) {
 	return at.UTC(), nil
 }
 
+// times reads the parameters from and to of a list that has all times where they are left out.
+func (q query) times() (from, to time.Time, err error) {
+	if from, err = q.moment("from"); err != nil {
+		return from, to, err
+	}
+	if to, err = q.moment("to"); err != nil {
+		return from, to, err
+	}
+	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		return from, to, invalid("from must be before to")
+	}
+	return from, to, nil
+}
+
 // journalCursor encodes a position of the journal.
 func journalCursor(c store.JournalCursor) string {
 	if c.IsZero() {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,6 +47,14 @@ func TestWebhooksAreListedAndCalledAgain(t *testing.T) {
 		}
 	}
 	require.Equal(t, ids, seen)
+	var times []string
+	for _, w := range read[WebhookList](t, ask(t, h, "GET", "/api/v1/webhooks", ""), 200).Webhooks {
+		times = append(times, w.Since.Format(time.RFC3339Nano))
+	}
+	within := read[WebhookList](t, ask(t, h, "GET", "/api/v1/webhooks?from="+times[1]+"&to="+times[2], ""), 200).Webhooks
+	require.Len(t, within, 1)
+	require.Equal(t, ids[1], within[0].Execution)
+	refused(t, ask(t, h, "GET", "/api/v1/webhooks?to=x", ""), 400, messages.CodeInvalidRequest, "to must be a time")
 	one := executionsPath + "/" + ids[0].String()
 	e := read[form.ExecutionView](t, ask(t, h, "GET", one, ""), 200)
 	require.Equal(t, messages.WebhookGivenUp, e.Webhook.State)

@@ -214,8 +214,8 @@ func (o *operations) Operation(ctx context.Context, id messages.OperationID) (st
 }
 
 // Operations implements api.Bulk.
-func (o *operations) Operations(ctx context.Context, after store.OperationCursor, limit int) ([]store.Operation, error) {
-	return o.store.ListOperations(ctx, after, limit)
+func (o *operations) Operations(ctx context.Context, q store.OperationQuery) ([]store.Operation, error) {
+	return o.store.ListOperations(ctx, q)
 }
 
 // Stop implements api.Bulk.

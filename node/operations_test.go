@@ -203,7 +203,7 @@ func TestPreviewsAreConfirmedOnce(t *testing.T) {
 	}
 	confirmed.Wait()
 	require.Equal(t, int64(12), k.ends(op.ID).Done)
-	all, err := k.Bulk().Operations(ctx, store.OperationCursor{}, 10)
+	all, err := k.Bulk().Operations(ctx, store.OperationQuery{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	for _, id := range ids {

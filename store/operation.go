@@ -31,8 +31,8 @@ type Operations interface {
 	StopOperation(ctx context.Context, id messages.OperationID) (Operation, error)
 	// GetOperation returns one, also a preview, or ErrNotFound.
 	GetOperation(ctx context.Context, id messages.OperationID) (Operation, error)
-	// ListOperations returns operations that were started, newest first, after those of the cursor; zero: from the newest.
-	ListOperations(ctx context.Context, after OperationCursor, limit int) ([]Operation, error)
+	// ListOperations returns operations that were started, the newest previews first. It looks at no more than all that are kept.
+	ListOperations(ctx context.Context, q OperationQuery) ([]Operation, error)
 }
 
 // Bounds of operations.
@@ -142,6 +142,13 @@ type OperationFailure struct {
 type OperationCursor struct {
 	At time.Time // CreatedAt
 	ID messages.OperationID
+}
+
+// OperationQuery asks for operations.
+type OperationQuery struct {
+	After    OperationCursor // the last one of the page before; zero: from the newest
+	From, To time.Time       // those that were started at From or later, and before To; zero: all
+	Limit    int             // 1 to 1,000; 0: 100
 }
 
 // CheckOperation returns why an operation cannot be stored, or nil. The error is an ErrInvalid.

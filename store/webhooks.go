@@ -69,9 +69,18 @@ type WebhookReport struct {
 
 // WebhookQuery asks for rows in one state: due or given up.
 type WebhookQuery struct {
-	State messages.WebhookState
-	After messages.WebhookRecord // its Since and Execution are the cursor; zero: from the oldest
-	Limit int                    // 1 to 1,000; 0: 100
+	State    messages.WebhookState
+	After    messages.WebhookRecord // its Since and Execution are the cursor; zero: from the oldest
+	From, To time.Time              // those that are due since From or later, and since before To; zero: all
+	Limit    int                    // 1 to 1,000; 0: 100
+}
+
+// Begin is the position behind which the rows follow: the cursor, or where From begins, whichever is later.
+func (q *WebhookQuery) Begin() messages.WebhookRecord {
+	if q.From.After(q.After.Since) {
+		return messages.WebhookRecord{Since: q.From}
+	}
+	return q.After
 }
 
 // WebhookCounts says how many outcomes are not told.

@@ -286,12 +286,19 @@ func (m many) ended(v api.OperationView, now time.Time) error {
 }
 
 func (m many) operations() *cobra.Command {
+	var since, until string
 	limit := 0
 	cmd := &cobra.Command{
 		Use: "operations", Short: "List the operations on many executions or dead letters, newest first", Args: exactly(),
 		RunE: m.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			query := url.Values{"limit": {strconv.Itoa(limit)}}
+			span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+			if err != nil {
+				return err
+			}
+			span.ask(query)
 			var v api.OperationList
-			if err := c.Get(ctx, fmt.Sprintf("/api/v1/operations?limit=%d", limit), &v); err != nil {
+			if err := c.Get(ctx, "/api/v1/operations?"+query.Encode(), &v); err != nil {
 				return err
 			}
 			rows := make([][]string, len(v.Operations))
@@ -301,6 +308,8 @@ func (m many) operations() *cobra.Command {
 			return m.show(v, operationHeads, rows)
 		}),
 	}
+	cmd.Flags().StringVar(&since, "since", "", "only those that were started at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	cmd.Flags().StringVar(&until, "until", "", "only those that were started before this time: a time or an age")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many, 1 to 1000")
 	return cmd
 }

@@ -44,6 +44,23 @@ func TestSeriesAreShown(t *testing.T) {
 	require.Contains(t, r.err, `--since "noon" must be a time`)
 }
 
+// Lists of what has a time are asked for a range of it.
+func TestOperationsAndWebhooksOfATime(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/operations": `{"operations":[]}`, "GET /api/v1/webhooks": `{"webhooks":[]}`})
+	for verb, more := range map[string]url.Values{"operations": {"limit": {"20"}}, "webhooks": {"limit": {"50"}, "state": {"given_up"}}} {
+		r := s.call(t, verb, "--since", "2026-01-02T12:00:00Z", "--until", "2026-01-02T13:00:00Z")
+		require.Equal(t, 0, r.code, r.err)
+		asked, err := url.Parse(strings.TrimPrefix(s.asked[len(s.asked)-1], "GET "))
+		require.NoError(t, err)
+		more["from"], more["to"] = []string{"2026-01-02T12:00:00Z"}, []string{"2026-01-02T13:00:00Z"}
+		require.Equal(t, more, asked.Query())
+		r = s.call(t, verb, "--since", "noon")
+		require.Equal(t, 2, r.code)
+		require.Contains(t, r.err, `--since "noon" must be a time`)
+	}
+}
+
 func TestWhoTheCallerIs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{"GET /api/v1/me": `{"name":"ops","scopes":["submit","read","operate"],"via":"token","mode":"full","payloads":"show",

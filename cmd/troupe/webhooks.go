@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,20 +18,29 @@ import (
 type webhookCalls struct{ *app }
 
 func (w webhookCalls) command() *cobra.Command {
-	state, limit := "", 0
+	var state, since, until string
+	limit := 0
 	cmd := &cobra.Command{
 		Use: "webhooks", Short: "List webhooks that were given up or are due, and call one again", Args: exactly(),
 		Long: "List the webhooks that were given up, the oldest first, with the reason; with --state due, those that are to be called.\n" +
-			"`troupe get ID` shows the webhook of one execution.",
+			"--since and --until choose by when they became due. `troupe get ID` shows the webhook of one execution.",
 		RunE: w.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			query := url.Values{"state": {state}, "limit": {strconv.Itoa(limit)}}
+			span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+			if err != nil {
+				return err
+			}
+			span.ask(query)
 			var v api.WebhookList
-			if err := c.Get(ctx, fmt.Sprintf("/api/v1/webhooks?state=%s&limit=%d", url.QueryEscape(state), limit), &v); err != nil {
+			if err := c.Get(ctx, "/api/v1/webhooks?"+query.Encode(), &v); err != nil {
 				return err
 			}
 			return w.showAll(v, v.Webhooks, c.Now())
 		}),
 	}
 	cmd.Flags().StringVar(&state, "state", "given_up", "given_up or due")
+	cmd.Flags().StringVar(&since, "since", "", "only those that are due since this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	cmd.Flags().StringVar(&until, "until", "", "only those that are due since before this time: a time or an age")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
 	cmd.AddCommand(w.retry())
 	return cmd

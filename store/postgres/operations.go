@@ -153,7 +153,8 @@ func (s *operationRows) GetOperation(ctx context.Context, id messages.OperationI
 }
 
 // ListOperations implements store.Store.
-func (s *operationRows) ListOperations(ctx context.Context, after store.OperationCursor, limit int) ([]store.Operation, error) {
-	return s.readOperations(ctx, "list operations", "(created_at, id) < ($1, $2) AND state <> 'previewed' ORDER BY created_at DESC, id DESC LIMIT "+
-		strconv.Itoa(pageSize(limit)), boundOf(after.At, pgtype.Infinity), pgtype.UUID{Bytes: after.ID, Valid: true})
+func (s *operationRows) ListOperations(ctx context.Context, q store.OperationQuery) ([]store.Operation, error) {
+	return s.readOperations(ctx, "list operations", "(created_at, id) < ($1, $2) AND state <> 'previewed' AND started_at >= $3 AND started_at < $4"+
+		" ORDER BY created_at DESC, id DESC LIMIT "+strconv.Itoa(pageSize(q.Limit)), boundOf(q.After.At, pgtype.Infinity),
+		pgtype.UUID{Bytes: q.After.ID, Valid: true}, boundOf(q.From, pgtype.NegativeInfinity), boundOf(q.To, pgtype.Infinity))
 }

@@ -194,20 +194,18 @@ func (s *webhookRows) RepeatWebhook(ctx context.Context, id messages.ExecutionID
 	return r, err
 }
 
-const listWebhooksSQL = "SELECT " + webhookColumns + ` FROM webhook w WHERE w.state = $1 AND w.state IN (2, 4) AND (w.since, w.id) > ($2, $3)
- ORDER BY w.since, w.id LIMIT $4`
+const listWebhooksSQL = "SELECT " + webhookColumns + ` FROM webhook w WHERE w.state = $1 AND w.state IN (2, 4) AND (w.since, w.id) > ($2, $3) AND w.since < $4
+ ORDER BY w.since, w.id LIMIT $5`
 
 // ListWebhooks implements store.Webhooks.
 func (s *webhookRows) ListWebhooks(ctx context.Context, q store.WebhookQuery) (out []messages.WebhookRecord, err error) {
 	if q.State != messages.WebhookDue && q.State != messages.WebhookGivenUp {
 		return nil, errors.Join(store.ErrInvalid, errors.New("webhooks are listed that are due or given up"))
 	}
-	since, id := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, pgtype.UUID{Valid: true}
-	if !q.After.Since.IsZero() {
-		since, id = timeOf(q.After.Since), uuidOf(q.After.Execution)
-	}
+	after := q.Begin()
 	err = s.query(ctx, "list webhooks", func(v *scanner) { out = append(out, scanWebhook(v)) },
-		listWebhooksSQL, int16(q.State), since, id, pageSize(q.Limit))
+		listWebhooksSQL, int16(q.State), boundOf(after.Since, pgtype.NegativeInfinity), pgtype.UUID{Bytes: after.Execution, Valid: true},
+		boundOf(q.To, pgtype.Infinity), pageSize(q.Limit))
 	return out, err
 }
 

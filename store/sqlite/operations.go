@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -178,11 +177,7 @@ func (s *Store) GetOperation(ctx context.Context, id messages.OperationID) (stor
 }
 
 // ListOperations implements store.Store.
-func (s *Store) ListOperations(ctx context.Context, after store.OperationCursor, limit int) ([]store.Operation, error) {
-	at := int64(math.MaxInt64)
-	if !after.At.IsZero() {
-		at = micros(after.At)
-	}
-	return s.readOperations(ctx, "list operations", "(created_at, id) < (?, ?) AND state <> 'previewed' ORDER BY created_at DESC, id DESC LIMIT "+
-		strconv.Itoa(pageSize(limit)), at, after.ID[:])
+func (s *Store) ListOperations(ctx context.Context, q store.OperationQuery) ([]store.Operation, error) {
+	return s.readOperations(ctx, "list operations", "(created_at, id) < (?, ?) AND state <> 'previewed' AND started_at >= ? AND started_at < ?"+
+		" ORDER BY created_at DESC, id DESC LIMIT "+strconv.Itoa(pageSize(q.Limit)), endOf(q.After.At), q.After.ID[:], micros(q.From), endOf(q.To))
 }

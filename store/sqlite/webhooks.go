@@ -245,11 +245,12 @@ func (s *Store) ListWebhooks(ctx context.Context, q store.WebhookQuery) (out []m
 	if q.State != messages.WebhookDue && q.State != messages.WebhookGivenUp {
 		return nil, errors.Join(store.ErrInvalid, errors.New("webhooks are listed that are due or given up"))
 	}
+	after := q.Begin()
 	err = s.read(ctx, "list webhooks", func(c *conn) error {
 		out = nil
-		rows, err := readWebhooks(c, webhookFrom+` WHERE w.state = ?1 AND w.state IN (2, 4) AND w.since >= ?2
- AND (w.since > ?2 OR w.seq > coalesce((SELECT seq FROM request WHERE id = ?3), 0)) ORDER BY w.since, w.seq LIMIT ?4`,
-			int64(q.State), micros(q.After.Since), q.After.Execution[:], int64(webhookPage(q.Limit)))
+		rows, err := readWebhooks(c, webhookFrom+` WHERE w.state = ?1 AND w.state IN (2, 4) AND w.since >= ?2 AND w.since < ?4
+ AND (w.since > ?2 OR w.seq > coalesce((SELECT seq FROM request WHERE id = ?3), 0)) ORDER BY w.since, w.seq LIMIT ?5`,
+			int64(q.State), micros(after.Since), after.Execution[:], endOf(q.To), int64(webhookPage(q.Limit)))
 		for _, r := range rows {
 			out = append(out, r.WebhookRecord)
 		}

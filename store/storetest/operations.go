@@ -53,7 +53,7 @@ func testOperations(t *testing.T, k *kit) {
 	o.State, o.CreatedAt, o.ExpiresAt = store.OperationPreviewed, stored.CreatedAt, stored.ExpiresAt
 	require.Equal(t, o, stored)
 	require.Empty(t, k.held(t, k.inc), "nobody works on a preview")
-	listed, err := k.ListOperations(ctx, store.OperationCursor{}, 10)
+	listed, err := k.ListOperations(ctx, store.OperationQuery{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, listed)
 
@@ -218,20 +218,59 @@ func testOperationsBounded(t *testing.T, k *kit) {
 func (k *kit) listsOperations(t *testing.T, oldest []store.Operation) {
 	for _, limit := range []int{1, 7, 1000} {
 		var got []messages.OperationID
-		for after := (store.OperationCursor{}); ; {
-			page, err := k.ListOperations(t.Context(), after, limit)
+		for q := (store.OperationQuery{Limit: limit}); ; {
+			page, err := k.ListOperations(t.Context(), q)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(page), limit)
 			if len(page) == 0 {
 				break
 			}
 			for i := range page {
-				got, after = append(got, page[i].ID), store.OperationCursor{At: page[i].CreatedAt, ID: page[i].ID}
+				got, q.After = append(got, page[i].ID), store.OperationCursor{At: page[i].CreatedAt, ID: page[i].ID}
 			}
 		}
 		require.Len(t, got, len(oldest))
 		for i := range oldest {
 			require.Equal(t, oldest[len(oldest)-1-i].ID, got[i])
+		}
+	}
+}
+
+// testOperationsOfATime checks that operations are listed by when they were started.
+func testOperationsOfATime(t *testing.T, k *kit) {
+	late := k.preview(t) // the oldest, and started last
+	var all []store.Operation
+	for range 4 {
+		all = append(all, k.started(t))
+	}
+	k.preview(t)
+	late, err := k.StartOperation(t.Context(), late.ID, "because", 200)
+	require.NoError(t, err)
+	require.True(t, late.StartedAt.After(all[0].StartedAt))
+	all = append([]store.Operation{late}, all...)
+	moments := []time.Time{{}, late.StartedAt.Add(time.Hour)}
+	for i := range all {
+		moments = append(moments, all[i].StartedAt)
+	}
+	for _, from := range moments {
+		for _, to := range moments {
+			var want, got []messages.OperationID
+			for i := len(all) - 1; i >= 0; i-- {
+				if at := all[i].StartedAt; !at.Before(from) && (to.IsZero() || at.Before(to)) {
+					want = append(want, all[i].ID)
+				}
+			}
+			for q := (store.OperationQuery{From: from, To: to, Limit: 2}); ; {
+				page, err := k.ListOperations(t.Context(), q)
+				require.NoError(t, err)
+				if len(page) == 0 {
+					break
+				}
+				for i := range page {
+					got, q.After = append(got, page[i].ID), store.OperationCursor{At: page[i].CreatedAt, ID: page[i].ID}
+				}
+			}
+			require.Equal(t, want, got, "from %s to %s", from, to)
 		}
 	}
 }

@@ -342,6 +342,40 @@ func testWebhooksGivenUp(t *testing.T, k *kit) {
 	require.ErrorIs(t, err, store.ErrInvalid)
 }
 
+// testWebhooksOfATime checks that webhooks are listed by the time since when they are due.
+func testWebhooksOfATime(t *testing.T, k *kit) {
+	for range 3 {
+		k.endHooked(t, "https://h.example/", 3)
+	}
+	all, err := k.ListWebhooks(t.Context(), store.WebhookQuery{State: messages.WebhookDue})
+	require.NoError(t, err)
+	require.Len(t, all, 9)
+	require.True(t, all[8].Since.After(all[0].Since))
+	moments := []time.Time{{}, all[0].Since.Add(-time.Hour), all[8].Since.Add(time.Hour)}
+	for i := range all {
+		moments = append(moments, all[i].Since)
+	}
+	for _, from := range moments {
+		for _, to := range moments {
+			var want, got []messages.WebhookRecord
+			for i := range all {
+				if at := all[i].Since; !at.Before(from) && (to.IsZero() || at.Before(to)) {
+					want = append(want, all[i])
+				}
+			}
+			for q := (store.WebhookQuery{State: messages.WebhookDue, From: from, To: to, Limit: 2}); ; {
+				page, err := k.ListWebhooks(t.Context(), q)
+				require.NoError(t, err)
+				if len(page) == 0 {
+					break
+				}
+				got, q.After = append(got, page...), page[len(page)-1]
+			}
+			require.Equal(t, want, got, "from %s to %s", from, to)
+		}
+	}
+}
+
 // testWebhooksPurged checks that a webhook is deleted with its execution, and that one which cannot be called is refused.
 func testWebhooksPurged(t *testing.T, k *kit) {
 	out := k.endHooked(t, "https://h.example/", 3)

@@ -51,6 +51,10 @@ func TestManyAreRetriedAfterAPreview(t *testing.T) {
 	p.do(chromedp.Click("//a[text()='All operations']", chromedp.BySearch))
 	p.shows("tbody", "the tide is in")
 	p.looks("operations")
+	p.visit("/console/operations?to=2020-01-01T00:00:00Z")
+	p.shows("main", "No operation is of this time")
+	p.visit("/console/operations?from=-1h")
+	p.shows("tbody", "the tide is in")
 }
 
 // Rows are chosen one by one; above a hundred, the number is typed; and what was not confirmed is left alone.

@@ -54,8 +54,8 @@ func (c *calls) GetOperation(ctx context.Context, id messages.OperationID) (stor
 }
 
 // ListOperations implements store.Store.
-func (c *calls) ListOperations(ctx context.Context, after store.OperationCursor, limit int) ([]store.Operation, error) {
-	return value(ctx, c, once, func() ([]store.Operation, error) { return c.Store.ListOperations(ctx, after, limit) })
+func (c *calls) ListOperations(ctx context.Context, q store.OperationQuery) ([]store.Operation, error) {
+	return value(ctx, c, once, func() ([]store.Operation, error) { return c.Store.ListOperations(ctx, q) })
 }
 
 // SaveKeyframe implements store.Store.

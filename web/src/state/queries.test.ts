@@ -12,6 +12,7 @@ describe('wrongIn', () => {
     ['tree?at=2030-01-31T08:00:00Z&actor=01a2 troupe/pools', []],
     ['tree?at=noon&actor=troupe', ['at', 'actor']],
     ['executions/01a2?from=-1h&at=2030-01-31T08:00:00Z', ['from']],
+    ['operations?from=-1h&to=noon&colour=red', ['to', 'colour']],
     ['settings?colour=red', ['colour']],
     ['nothing?colour=red', ['colour']],
     ['executions?colour=red', []], // its bar says so

@@ -10,7 +10,7 @@ const actor: Key = { name: 'actor', check: (v) => (/^\S+ \S/.test(v) ? undefined
 const barred = ['executions', 'errors', 'workers', 'sessions', 'dead-letters', 'webhooks', 'history']
 
 const keys: Record<string, readonly Key[]> = {
-  overview: timeKeys, pools: timeKeys, pool: timeKeys, nodes: timeKeys, node: timeKeys, worker: timeKeys, session: timeKeys, actions: timeKeys, action: timeKeys, changes: timeKeys,
+  overview: timeKeys, pools: timeKeys, pool: timeKeys, nodes: timeKeys, node: timeKeys, worker: timeKeys, session: timeKeys, actions: timeKeys, action: timeKeys, changes: timeKeys, operations: timeKeys,
   tree: [...timeKeys, at, actor],
   execution: [...['from', 'to', 'at'].map((name) => ({ name, check: momentOr })), { name: 'output', many: true, values: readings }, { name: 'find' }],
 }
