@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { changedVersion, errorsOf, retries, neighbours, remainsOf, fate, placeInLine } from './execution'
+import { changedVersion, errorsOf, retries, neighbours, remainsOf, fate, lossOf, placeInLine } from './execution'
 
 describe('retries', () => {
   for (const [count, most, idempotent, want] of [
@@ -46,4 +46,14 @@ it('says its place in line', () => {
   expect(placeInLine({ ahead: 1, of: 'session' })).toBe('1 is before it in its session.')
   expect(placeInLine({ ahead: 10_000, at_least: true, of: 'worker' })).toBe('At least 10,000 are before it for the worker of its session.')
   expect(placeInLine({ ahead: 0, at_least: true, of: 'pool' })).toBe('Others may be before it for the next free worker of its pool.')
+})
+
+describe('what is known of the state of its session', () => {
+  for (const [name, e, want] of [
+    ['not lost', { session_lost: false, status: 'completed' }, ''],
+    ['it runs', { session_lost: true, status: 'running' }, ', away from its state'],
+    ['it was told', { session_lost: true, status: 'completed' }, ', state lost'],
+    ['its worker said so', { session_lost: true, status: 'failed', error: { code: 'c', message: 'm', failed_by: 'worker' } }, ', state lost'],
+    ['another ended it', { session_lost: true, status: 'timed_out', error: { code: 'c', message: 'm', failed_by: 'monitor' } }, ', away from its state; its worker did not say whether a snapshot was restored'],
+  ] as const) it(name, () => expect(lossOf(e)).toBe(want))
 })

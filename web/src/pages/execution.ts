@@ -3,10 +3,19 @@ import type { ChainLink, Execution, Explanation, Interval, Remains, WorkerRun, W
 import { stamp } from '../state/range'
 import { withQuery } from '../state/route'
 import { duration } from '../state/time'
+import { ended } from '../ui/status'
 
 /** How often it was retried: a person may retry more often than the node does by itself. */
 export const retries = (e: Pick<Execution, 'retry_count' | 'max_retries' | 'idempotent'>): string =>
   `${e.retry_count <= e.max_retries ? `${e.retry_count} of ${e.max_retries}` : `${e.retry_count}, of which the node makes up to ${e.max_retries} by itself`}${e.idempotent ? ', idempotent' : ''}`
+
+/** What is known of its session's state, behind the session's name. Another than its worker, which ends a run, does not know whether a snapshot was restored. */
+export function lossOf(e: Pick<Execution, 'session_lost' | 'status' | 'error'>): string {
+  if (!e.session_lost) return ''
+  if (!ended(e.status)) return ', away from its state'
+  const by = e.error?.failed_by
+  return by && by !== 'worker' ? ', away from its state; its worker did not say whether a snapshot was restored' : ', state lost'
+}
 
 /** The groups of errors that its own one is in, in the hour up to its end. */
 export function errorsOf(e: Pick<Execution, 'action_ref' | 'error' | 'finished_at'>): string {
