@@ -22,20 +22,12 @@ func (q *workQueue) traced(p *queued) func(*store.Result) {
 		if r.Verdict != store.Applied || e == nil {
 			return
 		}
-		way := tracing.Way{Due: q.cfg.Clock.Local(due(e)), Published: came.published, Arrived: came.at, Asked: asked}
+		way := tracing.Way{Due: q.cfg.Clock.Local(e.Due()), Published: came.published, Arrived: came.at, Asked: asked}
 		if stored { // by a placement of its own
 			way.Placed = q.cfg.Clock.Local(e.ScheduledAt)
 		}
 		q.cfg.Tracer.Claimed(e, way, q.world.Now())
 	}
-}
-
-// due is since when an execution could be placed.
-func due(e *messages.Execution) time.Time {
-	if e.RunAt.After(e.RequestedAt) {
-		return e.RunAt
-	}
-	return e.RequestedAt
 }
 
 // codeShort is the error of the span of a run that its node could not start.

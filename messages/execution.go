@@ -90,6 +90,14 @@ type Execution struct {
 	Error  *Error
 }
 
+// Due is since when the execution could begin, so where its wait begins: at its request, or later at its run_at, which a delay moves.
+func (e *Execution) Due() time.Time {
+	if e.RunAt.Before(e.RequestedAt) {
+		return e.RequestedAt
+	}
+	return e.RunAt
+}
+
 // Placement names the execution's current placement.
 func (e *Execution) Placement() Placement { return Placement{Execution: e.ID, Attempt: e.Attempt} }
 

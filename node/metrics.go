@@ -174,11 +174,7 @@ func (m *metrics) run(pool string, e *messages.Execution, o *messages.Outcome, t
 	end := m.end(pool, o.Status, labelCode(o.Error))
 	end.time.Observe(took.Seconds())
 	m.flow.started(pool, e)
-	due := e.RequestedAt
-	if e.RunAt.After(due) {
-		due = e.RunAt
-	}
-	if wait := e.StartedAt.Sub(due); wait >= 0 {
+	if wait := e.StartedAt.Sub(e.Due()); wait >= 0 {
 		end.latency.Observe(wait.Seconds())
 	}
 }

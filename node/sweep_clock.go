@@ -31,10 +31,7 @@ func (s *sweeper) trulyDue(ctx context.Context, q store.OverdueQuery, rows []mes
 // granted is how long an execution may take for the step that the query is about, and since when, by the store's clock; zero:
 // the row does not say.
 func granted(e *messages.Execution, q store.OverdueQuery) (from time.Time, d time.Duration) {
-	due := e.RequestedAt
-	if e.RunAt.After(due) {
-		due = e.RunAt
-	}
+	due := e.Due()
 	switch q.Deadline {
 	case store.ClaimBy:
 		return e.ScheduledAt, e.ClaimBy.Sub(e.ScheduledAt)

@@ -90,6 +90,9 @@ func (d *Decision) takeBack(row *Row, c *TakeBack, now time.Time) {
 		d.Next.FirstPlacedAt = now // at the latest
 	}
 	d.requeue(c.Delay, now)
+	if c.Delay <= 0 && row.RunAt.Before(now) {
+		d.Next.RunAt = row.RunAt // it has waited since then
+	}
 	d.takeEffect(row, c, now, c.Reason, c.By)
 	d.endPlacement(row, time.Time{})
 }

@@ -230,6 +230,23 @@ func voided(t *testing.T, row *store.Row) store.Row {
 	return d.Next
 }
 
+// What is taken back waits on since it was due, unless it is to wait for a while.
+func TestDecideTakeBackKeepsWhenItWasDue(t *testing.T) {
+	t.Parallel()
+	for delay, want := range map[time.Duration]time.Time{0: decidedAt.Add(-time.Minute), time.Second: decidedAt.Add(time.Second)} {
+		row := rowIn(t, messages.Scheduled)
+		row.RunAt, row.FirstPlacedAt = decidedAt.Add(-time.Minute), decidedAt.Add(-30*time.Second)
+		d := store.Decide(&row, nil, &store.TakeBack{ID: row.ID, Attempt: row.Attempt, Reason: "claim_timeout", Delay: delay}, decidedAt)
+		require.Equal(t, store.Applied, d.Verdict, d.Err)
+		require.Equal(t, want, d.Next.RunAt)
+		require.Equal(t, row.RunAt, d.Event.RunAt, "of the placement that ended")
+	}
+	row := rowIn(t, messages.Running)
+	row.RunAt = decidedAt.Add(-time.Minute)
+	d := store.Decide(&row, nil, &store.Rescue{ID: row.ID, Attempt: row.Attempt, Reason: "worker_lost"}, decidedAt)
+	require.Equal(t, decidedAt, d.Next.RunAt, "a run that was lost is no wait")
+}
+
 // A take-back uses up the attempt of a placement that the store does not have, so that a late claim of it is stale.
 func TestDecideTakeBackOfADirectPlacement(t *testing.T) {
 	t.Parallel()

@@ -167,12 +167,10 @@ func (m topModel) longestWaits(ctx context.Context, v *topView) error {
 	return nil
 }
 
-// dueSince is from when on an execution waits for a worker: its request, or its time where that is later.
-func dueSince(e *form.ExecutionView) time.Time {
-	if e.RunAt.After(e.RequestedAt) {
-		return e.RunAt
-	}
-	return e.RequestedAt
+// dueSince is from when on an execution waits for a worker.
+func dueSince(v *form.ExecutionView) time.Time {
+	e := v.Execution()
+	return e.Due()
 }
 
 // longest are the topRows executions since the earliest moment.

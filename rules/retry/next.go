@@ -38,9 +38,5 @@ func again(deadline time.Time, e *messages.Execution, due time.Time) time.Time {
 	if deadline.IsZero() {
 		return time.Time{}
 	}
-	from := e.RequestedAt
-	if e.RunAt.After(from) {
-		from = e.RunAt
-	}
-	return due.Add(max(deadline.Sub(from), 0))
+	return due.Add(max(deadline.Sub(e.Due()), 0))
 }

@@ -26,11 +26,7 @@ func EndOf(e *messages.Execution, status messages.Status, at time.Time) End {
 	if e.StartedAt.IsZero() {
 		return end
 	}
-	due := e.RequestedAt
-	if e.RunAt.After(due) {
-		due = e.RunAt
-	}
-	end.Wait = max(0, e.StartedAt.Sub(due))
+	end.Wait = max(0, e.StartedAt.Sub(e.Due()))
 	if !e.FinishedAt.IsZero() {
 		end.Run = max(0, e.FinishedAt.Sub(e.StartedAt))
 	}

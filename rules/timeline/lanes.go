@@ -130,7 +130,8 @@ func (r *reading) chain() []Link {
 		link := Link{
 			ID: e.ID, N: numberOf(e), Version: e.Version, From: e.RequestedAt, To: e.FinishedAt, Status: e.Status, Reason: e.RetryReason,
 		}
-		if e.TakeBacks == 0 && e.CrashCount == 0 && e.RunAt.After(e.RequestedAt) {
+		again := !e.FirstPlacedAt.IsZero() && e.RunAt.After(e.FirstPlacedAt) // its run_at is that of a later attempt
+		if !again && e.RunAt.After(e.RequestedAt) {
 			link.DelayMS = float64(e.RunAt.Sub(e.RequestedAt).Microseconds()) / 1000
 		}
 		list = append(list, link)

@@ -37,8 +37,8 @@ func (r *reading) orderFacts() []fact {
 	return facts
 }
 
-// heldFrom is since when an execution surely held its session: since it was due. One that was given back keeps its place, so it held
-// since its first placement at the latest.
+// heldFrom is since when an execution surely held its session: since it was due. One that was given back keeps its place, also where its run
+// was lost.
 func heldFrom(p *messages.Execution) time.Time {
 	due := p.RunAt
 	if first := p.FirstPlacedAt; !first.IsZero() {

@@ -253,6 +253,7 @@ func TestLanes(t *testing.T) {
 		},
 		Chain: []messages.Execution{
 			{ID: one, Version: "1.4.1", RequestedAt: sec(-60), RunAt: sec(-60), FinishedAt: sec(-50), Status: messages.Failed},
+			{ID: one, Version: "1.4.1", RequestedAt: sec(-40), RunAt: sec(-20), FirstPlacedAt: sec(-39), FinishedAt: sec(-10), Status: messages.Failed, RetryCount: 1},
 			{ID: id, Version: "1.4.2", RequestedAt: sec(0), RunAt: sec(2), Status: messages.Failed, RetryReason: "error", FinishedAt: sec(12), RetryCount: 1},
 		},
 		Retries: timeline.Retries{N: 2},
@@ -289,6 +290,7 @@ func TestLanes(t *testing.T) {
 	}, got.Runs)
 	require.Equal(t, []timeline.Link{
 		{ID: one, N: 1, Version: "1.4.1", From: sec(-60), To: sec(-50), Status: messages.Failed},
+		{ID: one, N: 2, Version: "1.4.1", From: sec(-40), To: sec(-10), Status: messages.Failed}, // its run_at is that of a later attempt
 		{ID: id, N: 2, Version: "1.4.2", From: sec(0), To: sec(12), Status: messages.Failed, Reason: "error", DelayMS: 2000},
 	}, got.Chain)
 	require.Equal(t, []timeline.State{

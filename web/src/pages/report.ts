@@ -9,7 +9,7 @@ const outputMax = 4000
 
 export function report(e: Execution, why: Explanation | undefined, line: Timeline | undefined, output: { stdout: string; stderr: string } | undefined): string {
   const out = [`## ${e.action_ref} ${e.version ?? ''}: ${e.status}`, '', `- id: \`${e.id}\``, `- requested: ${e.requested_at}${e.created_by ? ` by ${e.created_by}` : ''}`]
-  if (e.started_at) out.push(`- waited ${duration(Math.max(0, ms(dueOf(e), e.started_at)))}${dueOf(e) === e.requested_at ? '' : ` since it was due at ${e.run_at}`}, started ${e.started_at}${e.worker ? ` on ${e.worker}` : ''}`)
+  if (e.started_at) out.push(`- waited ${duration(Math.max(0, ms(dueOf(e), e.started_at)))}${dueOf(e) === e.requested_at ? '' : ` since it was due at ${dueOf(e)}`}, started ${e.started_at}${e.worker ? ` on ${e.worker}` : ''}`)
   if (e.finished_at) out.push(`- ended ${e.finished_at}${e.duration_ms !== undefined ? ` after ${duration(e.duration_ms)}` : ''}`)
   if (why && !e.finished_at) out.push(`- now: ${visible(why.message)} (${why.reason})`)
   if (e.error) out.push(`- error: \`${visible(e.error.code)}\` ${visible(e.error.message ?? '')}`)
