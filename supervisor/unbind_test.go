@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -138,6 +139,43 @@ func TestWhatWasPlacedForTheProcessBeforeIsNotRunWithoutItsState(t *testing.T) {
 			h.empty()
 		})
 	}
+}
+
+// A pool that loses a worker and gets it back before its bindings are ended does not run what was placed for the process before either.
+func TestWhatWasPlacedForARemovedSlotIsNotRunWithoutItsState(t *testing.T) {
+	t.Parallel()
+	h := inhabit(t, 1, 2, quick).houses[0]
+	h.ready(2)
+	last := ""
+	for i := 0; last == ""; i++ {
+		require.Less(t, i, 20, "a session must be bound to the second worker")
+		session := fmt.Sprint("s", i)
+		h.all(h.submit(1, strictly(session)), messages.Completed)
+		bound, err := h.store.GetSession(t.Context(), "pool", session)
+		require.NoError(t, err)
+		if bound.Worker.Slot == 1 {
+			last = session
+		}
+	}
+	late, comes := h.placeBound(last)
+	read, unbind := h.store.holdLive(), h.store.holdUnbind()
+	defer read()
+	defer unbind()
+	for _, workers := range []int{1, 2} {
+		next := h.config
+		next.Workers = workers
+		h.system.Send(h.pid, &Replace{Config: next})
+		h.ready(workers)
+	}
+	claims := h.store.claims.Load()
+	h.system.Send(h.pid, comes)
+	soon(t, func() bool { return h.queued("top/pool/1.2") == 1 || h.store.claims.Load() > claims }, "it must come to the worker")
+	require.Equal(t, claims, h.store.claims.Load(), "it was placed with a binding that is being ended")
+	read()
+	unbind()
+	h.all([]messages.ExecutionID{late}, messages.Completed)
+	require.True(t, h.get(late).SessionLost)
+	h.empty()
 }
 
 // queued is how much a worker holds that it has not claimed.

@@ -18,9 +18,9 @@ import (
 // meanwhile is not taken back, for it may run already. The new one keeps it, and claims it when the bindings are ended.
 
 // unbindSessions begins to end the bindings of a slot whose process is gone. A pool that alone routes for the slot needs none of it:
-// its roster has them all.
+// its roster has them all. A slot that is removed may come back before its bindings are ended.
 func (s *slot) unbindSessions(w *Workers) {
-	if w.Config.Peers == nil || s.dead || w.Draining {
+	if w.Config.Peers == nil || w.Draining {
 		return
 	}
 	s.unbindAll(w)
@@ -120,6 +120,6 @@ func (s *slot) unbound(w *Workers, nth int) {
 	if s.cur != nil {
 		w.Send(s.cur.pid, &actors.HoldClaims{})
 	}
-	w.link.Tell(roster.WorkerGone{Worker: w.key(s), Restarts: true})
+	w.link.Tell(roster.WorkerGone{Worker: w.key(s), Restarts: !s.dead})
 	w.seen(s)
 }
