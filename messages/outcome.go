@@ -66,6 +66,12 @@ const (
 	FailedByRecorder = "recorder"
 )
 
+// ByWorker reports whether the end of a run is as its worker knew it, with this error or, if it is nil, without one. Another part of Troupe
+// ends the run of a worker that is gone.
+func (e *Error) ByWorker() bool {
+	return e == nil || e.FailedBy == "" || e.FailedBy == FailedByWorker || e.FailedBy == FailedByRecorder
+}
+
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Outcome is what one execution ended with. Exactly one of Result and Error is set, except that a cancelled

@@ -209,6 +209,9 @@ func (*End) isChange()      {}
 func (*Cancel) isChange()   {}
 func (*Rescue) isChange()   {}
 
+// FailedByRescue is the FailedBy of a run that was to be cancelled when its worker was lost.
+const FailedByRescue = "rescue"
+
 // RecordedOutcome returns the outcome to write for a run that ended with o while its status was from. It is o, or, from
 // cancelling, cancelled with the run's own outcome in the details.
 func RecordedOutcome(from messages.Status, o messages.Outcome) messages.Outcome {
@@ -227,7 +230,11 @@ func RecordedOutcome(from messages.Status, o messages.Outcome) messages.Outcome 
 	if err != nil {
 		details = nil
 	}
-	return messages.Outcome{Status: messages.Cancelled, Error: &messages.Error{
+	cancelled := messages.Outcome{Status: messages.Cancelled, Error: &messages.Error{
 		Code: messages.CodeCancelled, Message: "cancelled while it ran", Details: details,
 	}}
+	if o.Error != nil {
+		cancelled.Error.FailedBy = o.Error.FailedBy
+	}
+	return cancelled
 }

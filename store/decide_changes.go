@@ -234,7 +234,7 @@ func (d *Decision) rescue(row *Row, c *Rescue, now time.Time) {
 	if row.Status == messages.Running {
 		d.requeue(c.Delay, now)
 	} else {
-		lost := messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost, Message: c.Reason}}
+		lost := messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost, Message: c.Reason, FailedBy: FailedByRescue}}
 		d.conclude(RecordedOutcome(row.Status, lost), now)
 	}
 	d.takeEffect(row, c, now, c.Reason, c.By)

@@ -179,7 +179,7 @@ func lossText(s messages.Status, err *messages.Error) string {
 	switch {
 	case !s.Terminal():
 		return "it was placed away from its state, which is lost unless a snapshot is restored"
-	case err != nil && err.FailedBy != "" && err.FailedBy != messages.FailedByWorker:
+	case !err.ByWorker():
 		return "it was placed away from its state, and its worker did not say whether a snapshot was restored"
 	}
 	return "yes: its state was lost"

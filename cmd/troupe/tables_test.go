@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/store"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -111,6 +112,9 @@ func TestWhatIsSaidOfALoss(t *testing.T) {
 		"it has completed":       {messages.Completed, nil, "yes"},
 		"its code failed":        {messages.Failed, &messages.Error{}, "yes"},
 		"its process ended":      {messages.Abandoned, &messages.Error{FailedBy: messages.FailedByWorker}, "yes"},
+		"its end was unstorable": {messages.Failed, &messages.Error{FailedBy: messages.FailedByRecorder}, "yes"},
+		"it was cancelled":       {messages.Cancelled, &messages.Error{FailedBy: messages.FailedByWorker}, "yes"},
+		"cancelled, and lost":    {messages.Cancelled, &messages.Error{FailedBy: store.FailedByRescue}, "did not say"},
 		"its node ended with it": {messages.Abandoned, &messages.Error{FailedBy: "sweep"}, "did not say"},
 	} {
 		require.Contains(t, lossText(c.status, c.err), c.want, name)

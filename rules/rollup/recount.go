@@ -32,10 +32,7 @@ func (k *Killed) Counted(e *messages.Execution) bool {
 
 // reported reports whether the outcome is one that the node itself has stored for its worker, and not one that any node can give it.
 func reported(e *messages.Execution) bool {
-	if e.Status == messages.Abandoned {
-		return false
-	}
-	return e.Error == nil || e.Error.FailedBy == "" || e.Error.FailedBy == messages.FailedByWorker || e.Error.FailedBy == messages.FailedByRecorder
+	return e.Status != messages.Abandoned && e.Error.ByWorker()
 }
 
 // Recounted are the rows to store where a node's counts have been made again: those that have more than the stored ones. A minute in which the

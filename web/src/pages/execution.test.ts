@@ -54,6 +54,7 @@ describe('what is known of the state of its session', () => {
     ['it runs', { session_lost: true, status: 'running' }, ', away from its state'],
     ['it was told', { session_lost: true, status: 'completed' }, ', state lost'],
     ['its worker said so', { session_lost: true, status: 'failed', error: { code: 'c', message: 'm', failed_by: 'worker' } }, ', state lost'],
+    ['its outcome could not be stored', { session_lost: true, status: 'failed', error: { code: 'c', message: 'm', failed_by: 'recorder' } }, ', state lost'],
     ['another ended it', { session_lost: true, status: 'timed_out', error: { code: 'c', message: 'm', failed_by: 'monitor' } }, ', away from its state; its worker did not say whether a snapshot was restored'],
   ] as const) it(name, () => expect(lossOf(e)).toBe(want))
 })

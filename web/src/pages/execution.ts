@@ -13,8 +13,7 @@ export const retries = (e: Pick<Execution, 'retry_count' | 'max_retries' | 'idem
 export function lossOf(e: Pick<Execution, 'session_lost' | 'status' | 'error'>): string {
   if (!e.session_lost) return ''
   if (!ended(e.status)) return ', away from its state'
-  const by = e.error?.failed_by
-  return by && by !== 'worker' ? ', away from its state; its worker did not say whether a snapshot was restored' : ', state lost'
+  return !['', 'worker', 'recorder'].includes(e.error?.failed_by ?? '') ? ', away from its state; its worker did not say whether a snapshot was restored' : ', state lost'
 }
 
 /** The groups of errors that its own one is in, in the hour up to its end. */
