@@ -145,12 +145,23 @@ func checkBulkFilter(values map[string][]string, params []param) error {
 			return invalid("filter: %s has %d values; give one", name, len(values[name]))
 		}
 		for _, v := range values[name] {
-			if strings.TrimSpace(v) == "" { // a list leaves it out, and the operation would act on more than was meant
-				return invalid("filter: %s has an empty value; give one, or leave %s out", name, name)
-			}
 			if p := submit.CheckText("filter: "+name, v, cursorMax); p != nil {
 				return p
 			}
+		}
+	}
+	return nil
+}
+
+// checkPreviewed returns why an operation must not begin with a filter that a list takes, or nil: it would act on more than the preview or the
+// person meant.
+func checkPreviewed(values map[string][]string) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name == notPrefix+"q" && len(values[name]) > 0 {
+			return invalid("filter: an operation cannot leave out a text: what the node that works searches for it may differ from what this one does; leave out labels, keys or error codes")
+		}
+		if slices.Contains(values[name], "") && !slices.Contains(emptyTaken, name) {
+			return invalid("filter: %s has an empty value, which a list leaves out; give one, or leave %s out", name, name)
 		}
 	}
 	return nil
@@ -181,6 +192,9 @@ func bulkOf(body *BulkPreviewBody) (o store.Operation, err error) {
 		filter = letterValues{body.Filter}
 	} else {
 		_, err = BulkFilter(body.Filter)
+	}
+	if err == nil {
+		err = checkPreviewed(body.Filter)
 	}
 	if err != nil {
 		return o, err

@@ -191,7 +191,8 @@ func TestBulkAttacks(t *testing.T) {
 		`{"kind":"retry","filter":{"cursor":["5"],"status":["failed"]}}`:                                            `unknown parameter "cursor"`,
 		`{"kind":"retry","filter":{"from":["a","b"]}}`:                                                              "from has 2 values",
 		`{"kind":"cancel","filter":{"action":["a"],"session":[""]}}`:                                                "session has an empty value",
-		`{"kind":"cancel","filter":{"action":["a"],"not.q":[" "]}}`:                                                 "not.q has an empty value",
+		`{"kind":"cancel","filter":{"action":["a"],"not.q":["vip"]}}`:                                               "cannot leave out a text",
+		`{"kind":"cancel","filter":{"action":["a"],"not.error":[""]}}`:                                              "not.error has an empty value",
 		`{"kind":"retry","filter":{"pool":["` + strings.Repeat(`a","`, 20) + `a"]}}`:                                "20 times",
 		`{"kind":"retry","filter":{"status":["odd"]}}`:                                                              "status",
 		`{"kind":"retry","filter":{"from":["yesterday"]}}`:                                                          "from must be a time",
@@ -208,6 +209,7 @@ func TestBulkAttacks(t *testing.T) {
 	refused(t, ask(t, h, "POST", previewPath, ids(50_000)), 413, messages.CodeBodyTooLarge, "")
 	require.Empty(t, ops.previewed)
 	require.Equal(t, 200, ask(t, h, "POST", previewPath, ids(1000)).Code)
+	require.Equal(t, 200, ask(t, h, "POST", previewPath, `{"kind":"retry","filter":{"status":["failed"],"not.session":[""]}}`).Code, "it is what has a session")
 
 	preview := ops.op.ID.String()
 	for body, why := range map[string]string{

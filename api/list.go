@@ -155,7 +155,10 @@ func (q query) was(name string) (list []store.Was, err error) {
 	return list, nil
 }
 
-// exclusionOf reads the parameters of what a list does not have. An empty value is one, too: no session, worker or key.
+// emptyTaken are the parameters of which an empty value is one, too: with not.session= a list has what has a session.
+var emptyTaken = []string{notPrefix + "action", notPrefix + "pool", notPrefix + "session", notPrefix + "worker", notPrefix + "key"}
+
+// exclusionOf reads the parameters of what a list does not have.
 func exclusionOf(q query) (x store.Exclusion, err error) {
 	for _, of := range []struct {
 		name string

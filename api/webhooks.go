@@ -21,8 +21,8 @@ func webhookRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/api/v1/webhooks", scope: ScopeRead, group: "webhooks",
 			params: []param{{name: "state", kind: "string", help: "due or given_up; given_up where left out."},
-				{name: "from", kind: "string", help: "Only those that are due since this time or later, as 2030-01-31T08:00:00Z."},
-				{name: "to", kind: "string", help: "Only those that are due since before this time."}, limitParam, cursorParam},
+				{name: "from", kind: "string", help: "Only those that became due at this time or later, as 2030-01-31T08:00:00Z."},
+				{name: "to", kind: "string", help: "Only those that became due before this time."}, limitParam, cursorParam},
 			summary: "The webhooks that are due or were given up, the oldest first.", result: WebhookList{}, handle: (*server).webhooks},
 		{method: "POST", path: "/api/v1/executions/{id}/webhook/retry", scope: ScopeOperate, own: true, group: "webhooks",
 			summary: "Call the webhook of an execution again that was told or given up.", result: form.WebhookView{}, handle: (*server).repeatWebhook},

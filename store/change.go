@@ -90,7 +90,7 @@ type Finish struct {
 	Retry *messages.Execution
 	By    string // who ended the run, for its event; empty: it ended by itself
 	// Restored: the run had the state of its session back from a snapshot. So none was lost, as its placement had to suppose. Whoever ends
-	// the run of a worker that is gone cannot know it, and supposes what the placement did.
+	// the run of a worker that is gone cannot know it, and keeps what the placement wrote.
 	Restored bool
 	// NeverRan: the code never heard of the run. So it was not told of a loss, and has neither had nor left the state of its session, which
 	// stands as before it.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
@@ -258,9 +259,15 @@ type LabelSet struct {
 	Values []string
 }
 
-// LabelSets are the filter's labels by name, in the order of the first of each. An execution has one value of a label.
-func (f *Filter) LabelSets() (sets []LabelSet) {
-	for _, label := range f.Labels {
+// LabelSets are the filter's labels by name. An execution has one value of a label.
+func (f *Filter) LabelSets() []LabelSet { return labelSets(f.Labels) }
+
+// LabelSets are the labels by name of which a list has none.
+func (x *Exclusion) LabelSets() []LabelSet { return labelSets(x.Labels) }
+
+// labelSets are labels by name, in the order of the first of each.
+func labelSets(labels [][2]string) (sets []LabelSet) {
+	for _, label := range labels {
 		at := slices.IndexFunc(sets, func(s LabelSet) bool { return s.Name == label[0] })
 		if at < 0 {
 			at, sets = len(sets), append(sets, LabelSet{Name: label[0]})
@@ -288,14 +295,18 @@ var noIDs = IDRange{{0: 1}, {}}
 
 // IDRanges are the ids with one of the prefixes, each id in one range. A prefix that no id has gives a range without ids.
 func IDRanges(prefixes []string) (ranges []IDRange) {
-	before := ""
-	for _, prefix := range Each(prefixes) {
+	lower := make([]string, len(prefixes))
+	for i, prefix := range prefixes {
+		lower[i] = strings.ToLower(prefix)
+	}
+	var last IDRange
+	for _, prefix := range Each(lower) { // one within another stands behind it
 		r, ok := idRange(prefix)
 		switch {
 		case !ok:
 			ranges = append(ranges, noIDs)
-		case before == "" || !strings.HasPrefix(prefix, before): // else all of its ids are in the range before
-			before, ranges = prefix, append(ranges, r)
+		case last == (IDRange{}) || bytes.Compare(r[0][:], last[1][:]) > 0: // else all of its ids are in the range before
+			last, ranges = r, append(ranges, r)
 		}
 	}
 	return ranges

@@ -133,6 +133,8 @@ func TestPrefixesAreRangesOfIDs(t *testing.T) {
 		"one within another":         {[]string{"01a1f", "01a1", "01a1", "01a2"}, []string{"01a1", "01a2"}},
 		"within it, and further":     {[]string{"01", "01ff", "01f", "02"}, []string{"01", "02"}},
 		"no digits, and one that is": {[]string{"01", "xyz"}, []string{"01", "none"}},
+		"capitals":                   {[]string{"ab12", "AC", "AB", "aB1"}, []string{"ab", "ac"}},
+		"all ids":                    {[]string{"", "01"}, []string{""}},
 		"no digits first":            {[]string{"!", "01"}, []string{"none", "01"}},
 		"too long":                   {[]string{strings.Repeat("0", 33)}, []string{"none"}},
 		"nothing":                    {},

@@ -39,8 +39,8 @@ func (w webhookCalls) command() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&state, "state", "given_up", "given_up or due")
-	cmd.Flags().StringVar(&since, "since", "", "only those that are due since this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
-	cmd.Flags().StringVar(&until, "until", "", "only those that are due since before this time: a time or an age")
+	cmd.Flags().StringVar(&since, "since", "", "only those that became due at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	cmd.Flags().StringVar(&until, "until", "", "only those that became due before this time: a time or an age")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
 	cmd.AddCommand(w.retry())
 	return cmd

@@ -104,8 +104,8 @@ func (l *listing) not(k *checks) {
 	if len(x.Statuses) > 0 {
 		k.and("e.status NOT IN ("+places(len(x.Statuses))+")", numbers(x.Statuses)...)
 	}
-	for _, label := range x.Labels {
-		k.and("NOT "+labelled(1), label[0], label[1])
+	for _, set := range x.LabelSets() {
+		k.and("NOT "+labelled(len(set.Values)), append([]any{set.Name}, texts(set.Values)...)...)
 	}
 	k.none(failedWith(x.Errors))
 	k.none(l.holding(x.Texts))
@@ -121,7 +121,7 @@ func labelled(values int) string {
 // storedError is read from another table only where it is long.
 const storedError = "coalesce(e.error, (SELECT o.error FROM outcome o WHERE o.seq = e.seq))"
 
-// failedWith has one of the codes.
+// failedWith matches an error with one of the codes.
 func failedWith(codes []messages.Code) (a alternatives) {
 	for _, code := range codes {
 		begins := store.ErrorBegins(code)
@@ -130,7 +130,7 @@ func failedWith(codes []messages.Code) (a alternatives) {
 	return a
 }
 
-// holding has one of the texts in its error, or in its parameters where they are searched. lower changes ASCII letters only.
+// holding matches an execution with one of the texts in its error, or in its parameters where they are searched. lower changes ASCII letters only.
 func (l *listing) holding(list []string) (a alternatives) {
 	actions, _ := json.Marshal(l.f.ParametersOf) // texts always encode
 	for _, one := range list {
@@ -145,7 +145,7 @@ func (l *listing) holding(list []string) (a alternatives) {
 	return a
 }
 
-// withIDs has an id that begins with one of the prefixes.
+// withIDs matches an id that begins with one of the prefixes.
 func withIDs(prefixes []string) (a alternatives) {
 	for _, ids := range store.IDRanges(prefixes) {
 		a.or("r.id >= ? AND r.id <= ?", ids[0][:], ids[1][:])
@@ -159,7 +159,7 @@ var befallenSQL = map[store.Was]string{
 	store.WasStateLost: fmt.Sprintf("e.session_flags & %d <> 0", flagLost),
 }
 
-// befallen has met one of these.
+// befallen matches an execution to which one of these happened.
 func befallen(list []store.Was) (a alternatives) {
 	for _, was := range list {
 		a.or(befallenSQL[was])
