@@ -114,7 +114,11 @@ func (s *sweeper) rescueOrphans(ctx context.Context) error { return s.round(ctx,
 
 // rescue gives back what a dead incarnation had on a worker.
 func (s *sweeper) rescue(e *messages.Execution) store.Change {
-	return s.judge.RescueOf(e, failedBySweep, "its node ended while it ran")
+	why := "its node ended before it started"
+	if e.Status.Started() {
+		why = "its node ended while it ran"
+	}
+	return s.judge.RescueOf(e, failedBySweep, why)
 }
 
 func (s *sweeper) rescued(count int) {

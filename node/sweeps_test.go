@@ -117,3 +117,37 @@ func TestASweepGoesOnWhereItsLastRoundEnded(t *testing.T) {
 		require.Equal(t, want.last, s.tried[bound+1], round)
 	}
 }
+
+// What a dead incarnation had is given back with a reason that is true of it: what was only placed there never ran.
+func TestARescueSaysHowFarTheExecutionCame(t *testing.T) {
+	t.Parallel()
+	const before, during = "its node ended before it started", "its node ended while it ran"
+	id := messages.NewExecutionID()
+	s := &sweeper{judge: &actors.WorkerConfig{
+		Clock: &clock.Clock{}, Action: func(string, string) (*messages.Action, bool) { return nil, false },
+	}}
+	for name, c := range map[string]struct {
+		status     messages.Status
+		idempotent bool
+		want       store.Change // nil: it ends, with an outcome that says why
+		why        string
+	}{
+		"placed":                 {messages.Scheduled, false, &store.TakeBack{ID: id, Attempt: 2, Reason: before}, ""},
+		"placed, may repeat":     {messages.Scheduled, true, &store.TakeBack{ID: id, Attempt: 2, Reason: before}, ""},
+		"it ran, and may repeat": {messages.Running, true, &store.Rescue{ID: id, Attempt: 2, Reason: during}, ""},
+		"it ran":                 {messages.Running, false, nil, during},
+		"it was being cancelled": {messages.Cancelling, false, nil, during},
+		"cancelled, may repeat":  {messages.Cancelling, true, nil, during},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			change := s.rescue(&messages.Execution{ID: id, Attempt: 2, Status: c.status, Idempotent: c.idempotent, WorkerID: "a/go/0"})
+			if c.want != nil {
+				require.Equal(t, c.want, change)
+				return
+			}
+			require.Contains(t, change.(*store.Finish).Outcome.Error.Message, c.why)
+		})
+	}
+	require.Nil(t, s.rescue(&messages.Execution{ID: id, Status: messages.Requested}), "nothing has it")
+}
