@@ -17,7 +17,7 @@ var advice = [...]string{
 	Ready:           "Nothing: it is placed within a second. If it stays, see *A pool that does not deliver* in docs/troubleshooting.md.",
 	WorkersBusy:     "Wait, or give the pool more workers (`pool.<runtime>` or `workers:` in pack.yaml). `troupe top` shows what runs and for how long. A `queue_deadline` bounds the wait.",
 	WorkersCordoned: "`troupe uncordon pool NAME`, `troupe uncordon worker ID` or `troupe uncordon node NAME`. `troupe workers` shows what is cordoned.",
-	WorkersStarting: "Wait for the start. If it takes long, `troupe workers` shows each worker's last failure, and the node's log its stderr.",
+	WorkersStarting: "Wait for the start, or until the workers' queues are connected again. If it takes long, `troupe workers` shows each worker's last failure, and the node's log its stderr.",
 	SessionOrder:    "Nothing: a session's executions run one at a time, in order. `troupe list --session NAME` shows the first. Cancel it if it hangs.",
 	SessionWorker:   "Wait for that worker (`troupe sessions`, `troupe workers ID`). With `--affinity hint` it would run elsewhere, without the session's state.",
 	SessionUnknown:  "Nothing: the answer takes one store query.",

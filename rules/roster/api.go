@@ -19,7 +19,7 @@ type WorkerSeen struct {
 	Generation messages.Generation
 	// Starting: initializing, or being replaced on a live node; it counts as busy, not as absent.
 	Starting bool
-	// Accepts: the lifecycle lets it take work (ready and healthy, busy, or degraded as a last resort).
+	// Accepts: the lifecycle lets it take work (ready and healthy, busy, or degraded as a last resort), and its queue brings it some.
 	Accepts bool
 	Active  bool // not cordoned, draining or inactive
 	Broken  bool // its pool is broken on its node: counts as absent

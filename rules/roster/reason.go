@@ -11,7 +11,7 @@ const (
 	Ready                          // it is placed with the next decision
 	WorkersBusy                    // every worker that accepts work is full
 	WorkersCordoned                // every live worker is cordoned or draining
-	WorkersStarting                // every live worker is starting or being replaced
+	WorkersStarting                // no live worker has work, for each is starting, being replaced or not open for work yet
 	SessionOrder                   // an earlier execution of its session must end first
 	SessionWorker                  // its session's worker is busy, starting or cordoned
 	SessionUnknown                 // the store is asked which worker its session is bound to
@@ -35,7 +35,7 @@ var reasonTexts = [...][2]string{
 	Ready:           {"ready", "a worker is free, and it is the next execution to be placed"},
 	WorkersBusy:     {"workers_busy", "every worker of the pool that takes work is busy"},
 	WorkersCordoned: {"workers_cordoned", "every live worker of the pool is cordoned or draining; uncordon one"},
-	WorkersStarting: {"workers_starting", "the pool's workers are starting or being replaced"},
+	WorkersStarting: {"workers_starting", "the pool's workers are starting or being replaced, or do not take work yet"},
 	SessionOrder:    {"session_order", "an earlier execution of its session must end first"},
 	SessionWorker:   {"session_worker", "the worker that its session is bound to is busy, starting or cordoned"},
 	SessionUnknown:  {"session_unknown", "the router is asking the store which worker its session is bound to"},

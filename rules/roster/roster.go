@@ -24,6 +24,7 @@ type Roster struct {
 	beats    beatHeap
 	free     int       // placements that the pool can take now
 	idle     int       // healthy workers with nothing on them, to which what is offered may be given
+	occupied int       // refusing workers with something on them
 	window   int       // placements dispatched ahead to a healthy worker
 	widened  time.Time // when the window became wider last
 	times    runTimes

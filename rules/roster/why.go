@@ -76,9 +76,9 @@ func (r *Roster) whyPool() Reason {
 		return r.halted
 	case r.table.Free():
 		return Ready
-	case n[working]+n[refusing] > 0:
+	case n[working]+r.occupied > 0:
 		return WorkersBusy
-	case n[starting] > 0:
+	case n[starting]+n[refusing] > 0: // nothing runs there: its queue is not connected, its node has not said all, or the like
 		return WorkersStarting
 	case n[cordoned] > 0:
 		return WorkersCordoned

@@ -33,7 +33,13 @@ func TestWhyPool(t *testing.T) {
 		workers []string
 		want    Reason
 	}{
-		{[]string{"0s seen w0 refusing"}, WorkersBusy},
+		{[]string{"0s seen w0 refusing"}, WorkersStarting},
+		{[]string{"0s seen w0 refusing", "0s seen w1 cordoned"}, WorkersStarting},
+		{[]string{"0s seen w0 refusing", "0s holding r#1 w0 running"}, WorkersBusy},
+		{[]string{"0s seen w0", "0s holding r#1 w0 running", "0s seen w0 refusing"}, WorkersBusy},
+		{[]string{"0s seen w0 refusing", "0s holding r#1 w0 running", "0s ended r#1"}, WorkersStarting},
+		{[]string{"0s seen w0 refusing", "0s holding r#1 w0 running", "0s seen w1 starting", "0s gone w0"}, WorkersStarting},
+		{[]string{"0s seen w0", "0s holding r#1 w0 running", "0s seen w1 refusing"}, WorkersBusy},
 		{[]string{"0s seen w0 starting"}, WorkersStarting},
 		{[]string{"0s seen w0 cordoned"}, WorkersCordoned},
 		{[]string{"0s seen w0 cordoned", "0s seen w1 starting"}, WorkersStarting},

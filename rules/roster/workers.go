@@ -19,7 +19,7 @@ const (
 	stale                     // no fresh heartbeat: absent
 	unhealthy                 // absent
 	cordoned                  // cordoned, draining or inactive: busy
-	refusing                  // its lifecycle takes no work for the moment: busy
+	refusing                  // it takes no work for the moment: while nothing is on it as one that starts, else as busy
 	working                   // takes work
 	standings
 )
@@ -39,6 +39,7 @@ type worker struct {
 	running  int  // of them, claimed
 	free     int  // its share of the roster's free capacity
 	idle     bool // it counts among the roster's idle workers
+	occupied bool // it counts among the roster's occupied workers
 	flights  *flight
 	parked   queue     // sessions' executions that wait for this worker
 	listed   time.Time // its moment in the roster's beats heap; zero: it is not there
@@ -180,6 +181,7 @@ func (r *Roster) settleFree(w *worker) {
 	r.free += free - w.free
 	w.free = free
 	r.setIdle(w, free > 0 && w.depth == 0 && w.seen.Grade == health.Healthy && r.mayClaim(w))
+	r.setOccupied(w, w.standing == refusing && w.depth > 0)
 }
 
 // mayClaim reports whether what is offered may be given to the worker.
@@ -195,6 +197,16 @@ func (r *Roster) setIdle(w *worker, idle bool) {
 		r.idle--
 	}
 	w.idle = idle
+}
+
+func (r *Roster) setOccupied(w *worker, occupied bool) {
+	switch {
+	case occupied && !w.occupied:
+		r.occupied++
+	case !occupied && w.occupied:
+		r.occupied--
+	}
+	w.occupied = occupied
 }
 
 // workerGone takes a slot, or its generation, out of the pool: its bindings end, what is queued on it is taken back.
@@ -245,6 +257,7 @@ func (r *Roster) removeWorker(w *worker) {
 	r.free -= w.free
 	w.free, w.standing = 0, standings
 	r.setIdle(w, false)
+	r.setOccupied(w, false)
 	delete(r.workers, w.seen.Worker)
 	if w.flights != nil {
 		r.departed[w.seen.Worker] = w

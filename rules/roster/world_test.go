@@ -219,17 +219,21 @@ func (w *world) mayTell(a Assignment) {
 
 // check states what holds between steps.
 func (w *world) check() {
-	free, idle := 0, 0
+	free, idle, occupied := 0, 0, 0
 	for _, worker := range w.r.workers {
 		free += worker.free
 		if worker.idle {
 			idle++
 			require.True(w.t, worker.free > 0 && worker.depth == 0, "nothing is on an idle worker")
 		}
+		if worker.standing == refusing && worker.depth > 0 {
+			occupied++
+		}
 		require.False(w.t, worker.free > 0 && worker.parked.len() > 0, "nothing waits for a worker that is free")
 	}
 	require.Equal(w.t, free, w.r.free)
 	require.Equal(w.t, idle, w.r.idle)
+	require.Equal(w.t, occupied, w.r.occupied)
 	for id := range w.r.held {
 		require.NotEqual(w.t, NotLoaded, w.r.Why(w.now, id), "what is held is explained")
 		require.False(w.t, w.r.Why(w.now, id) == Ready && !w.r.again, "what is ready is placed")

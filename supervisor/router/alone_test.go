@@ -49,6 +49,7 @@ func TestARouterAlonePlacesOnWhoeverReports(t *testing.T) {
 			standing := func() string { return r.Seen()[0].Standing }
 			if !exact {
 				require.Equal(t, "refusing", standing())
+				require.Equal(t, roster.WorkersStarting, r.roster.Condition(), "nobody works there")
 			}
 			w.Answer()
 			w.Answer()
