@@ -12,7 +12,7 @@ type JournalKind string
 const (
 	JournalNode     JournalKind = "node"     // an incarnation: joined, draining, stopped, late, on_time, fenced, dead
 	JournalPool     JournalKind = "pool"     // a pool: condition
-	JournalRouter   JournalKind = "router"   // a pool: taken, given_up
+	JournalRouter   JournalKind = "router"   // a pool: taken, given_up, alone, following
 	JournalWorker   JournalKind = "worker"   // a worker's id: degraded, recovered, ended, restarted
 	JournalSession  JournalKind = "session"  // pool/session: bound, unbound, restored, lost
 	JournalServer   JournalKind = "server"   // store or broker: away, back, blocked

@@ -97,14 +97,15 @@ func TestAnOutageIsRecorded(t *testing.T) {
 	require.True(t, found.Entries[0].At.Before(before))
 }
 
-// Of two nodes the router records that it took the pool, and so does the one that takes it after it.
+// Of two nodes the router records that it took the pool, and so does the one that takes it after it. The other records that it follows.
 func theClusterIsRecorded(t *testing.T) {
 	t.Helper()
 	servers.Unraced(t)
 	r := startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, []string{"a", "b"})
 	router := r.settled(2)
 	other := r.others(router)[0]
-	router.recorded("node "+router.Incarnation().String()+" joined  ", "router "+ringPool+" taken  ", "pool "+ringPool+" condition ready ")
+	router.recorded("node "+router.Incarnation().String()+" joined  ", "router "+ringPool+" taken  ", "pool "+ringPool+" condition ready ",
+		"router "+ringPool+" following "+router.name+" ")
 	require.NoError(t, router.stop())
 	other.until("another took the pool", func() bool {
 		taken := slices.DeleteFunc(journal(t, other.Adapter(), messages.JournalRouter), func(line string) bool { return line != "router "+ringPool+" taken  " })

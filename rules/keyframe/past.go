@@ -246,7 +246,7 @@ func (ps pastPools) routed(e *messages.JournalEntry) {
 	switch e.What {
 	case "taken":
 		pool.Mode = lead.Leading.String()
-	case "given_up":
+	case "given_up", "following":
 		pool.Mode = lead.Following.String()
 	case "alone":
 		pool.Mode = lead.Alone.String()

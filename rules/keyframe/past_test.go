@@ -297,6 +297,31 @@ func TestWhoRoutedAndWhatWasCordoned(t *testing.T) {
 	require.Equal(t, []string{"4 entries of the kind session are missing in the journal from 2026-03-01T03:12:01Z to 2026-03-01T03:12:03Z"}, f.Notes)
 }
 
+// Between keyframes a node routes for its workers as its last entry says.
+func TestHowANodeWasRouted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		entries []string
+		want    string
+	}{
+		{nil, "following"},
+		{[]string{"alone"}, "alone"},
+		{[]string{"alone", "following"}, "following"},
+		{[]string{"alone", "following", "alone"}, "alone"},
+		{[]string{"following", "taken"}, "leading"},
+		{[]string{"taken", "given_up"}, "following"},
+	} {
+		r := keyframe.Records{
+			Nodes:  []keyframe.Node{{Incarnation: incA, Name: "a", StartedAt: second(-1), BeatAt: second(9)}},
+			Before: []keyframe.Stored{frame(incA, "a", 0, "rr")},
+		}
+		for i, what := range c.entries {
+			r.Entries = append(r.Entries, messages.JournalEntry{At: second(i + 1), Incarnation: incA, Kind: messages.JournalRouter, Subject: "p", What: what})
+		}
+		require.Equal(t, c.want, keyframe.At(second(8), &r).Pools[0].Mode, "%v", c.entries)
+	}
+}
+
 // Between keyframes a pool is broken as its router noted it.
 func TestAPoolOfThePastIsBroken(t *testing.T) {
 	t.Parallel()

@@ -113,12 +113,20 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 	require.Equal(t, []roster.Event{seen, roster.Claimed{Placement: runs, Worker: seen.Worker}}, own.wholes[0].Events)
 	l.tellEnded(roster.Ended{Placement: runs})
 	require.Len(t, own.events, 2)
-	require.Len(t, recorded, 1)
-	require.Contains(t, recorded[0], "alone ")
+	require.Len(t, recorded, 2)
+	require.Contains(t, recorded[1], "alone ")
+
+	deaf = false
+	w.Time = w.Time.Add(lead.RetryMost)
+	l.SendReport()
+	w.Answer()
+	require.Equal(t, lead.Following, l.mode.Mode())
+	follows := `following far{"epoch":1,"node":"node"}`
+	require.Equal(t, []string{follows, follows}, []string{recorded[0], recorded[2]}, "the end of routing alone is recorded, too")
 
 	l.Led(nearby, "node", 2)
 	l.Led(messages.Incarnation{}, "", 3)
-	require.Equal(t, []string{`taken {"epoch":2,"node":"node"}`, `given_up {"epoch":3,"node":"node"}`}, recorded[1:])
+	require.Equal(t, []string{`taken {"epoch":2,"node":"node"}`, `given_up {"epoch":3,"node":"node"}`}, recorded[3:])
 }
 
 // What an actor that failed has left on this node's workers is given back by the node, whoever routes; what the next one has claimed

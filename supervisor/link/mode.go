@@ -50,7 +50,7 @@ func (l *Link) changed(change lead.Change) {
 	l.ShowMode()
 }
 
-// recordMode records which node routes for the pool from now on, as far as it is this one's doing.
+// recordMode records who routes for this node's workers from now on.
 func (l *Link) recordMode(change lead.Change, now *part.Leading) {
 	e := messages.JournalEntry{Kind: messages.JournalRouter, Subject: l.Config.Name}
 	switch {
@@ -60,6 +60,8 @@ func (l *Link) recordMode(change lead.Change, now *part.Leading) {
 		e.What, e.Reason = "given_up", now.Why
 	case change.To == lead.Alone: // it followed
 		e.What, e.Reason = "alone", now.Why
+	case change.To == lead.Following: // it was alone, since its start or since an entry that says so
+		e.What, e.Reason = "following", now.Name
 	default:
 		return
 	}
