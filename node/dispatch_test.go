@@ -37,6 +37,7 @@ func TestRings(t *testing.T) {
 		part{"ARouterThatCannotBeReached", aRouterThatCannotBeReached},
 		part{"ASessionOverNodes", aSessionOverNodes},
 		part{"AFollowerDies", aFollowerDies},
+		part{"ASilentFollowerDies", aSilentFollowerDies},
 		part{"TheClusterIsRecorded", alone(theClusterIsRecorded)},
 	))
 	t.Run("beside", inARow(directlyBesideRabbitMQ,

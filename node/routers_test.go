@@ -375,3 +375,41 @@ func aFollowerDies(t *testing.T, join func(...string) *ring) {
 	}
 	r.settled(2, victim)
 }
+
+// A node falls silent, binds more sessions while it routes for itself, and is declared dead. The bindings to its workers end, whoever made them.
+func aSilentFollowerDies(t *testing.T, join func(...string) *ring) {
+	t.Helper()
+	r := join("a", "b")
+	router := r.settled(2)
+	victim := r.others(router)[0]
+	var left []string
+	bind := func(from *linked, name string) {
+		e := from.run("t.where", nil, session(name, messages.AffinityStrict))
+		require.Equal(t, messages.Completed, e.Status, "%v", e.Error)
+		if nodeOf(t, &e) == victim.name {
+			left = append(left, name)
+		}
+	}
+	for i := range 6 { // three workers each, the least recently used first
+		bind(router, fmt.Sprint("together", i))
+	}
+	together := len(left)
+	require.NotZero(t, together)
+	router.peers.Cut()
+	router.until("the follower has left the view", func() bool { return router.logged("follower is silent") > 0 })
+	victim.until("it routes for itself", func() bool { return victim.routing().Mode == "alone" })
+	for i := range 6 {
+		bind(victim, fmt.Sprint("apart", i))
+	}
+	require.Greater(t, len(left), together)
+	bound := victim.Incarnation()
+	victim.store.Cut()
+	for _, name := range left {
+		router.until("the session "+name+" is unbound", func() bool {
+			v, err := router.Session(t.Context(), ringPool, name)
+			require.NoError(t, err)
+			return v.Worker.Incarnation != bound
+		})
+		router.recorded("session " + ringPool + "/" + name + " unbound worker_gone ")
+	}
+}

@@ -238,6 +238,8 @@ type BoundQuery struct {
 	Pool string
 	// Worker, where set, limits the answer to this worker's sessions. Its node may be dead.
 	Worker messages.WorkerKey
+	// Ended asks for the sessions that are bound to workers of incarnations declared dead, instead of the others.
+	Ended bool
 	// After is the last session of the page before; zero: none.
 	After Session
 	Limit int // 1 to BoundMax; 0: BoundMax
@@ -248,8 +250,8 @@ const BoundMax = 2000
 
 // Sessions is the part of the store that holds the sessions. Only Place binds one.
 type Sessions interface {
-	// BoundSessions returns a page of the sessions that are bound to workers of incarnations not declared dead. Its cost
-	// does not depend on how many sessions are unbound or bound to dead incarnations.
+	// BoundSessions returns a page of the sessions that are bound to workers of incarnations not declared dead, or of those that are.
+	// Its cost does not depend on how many sessions are unbound or bound to other incarnations.
 	BoundSessions(ctx context.Context, q BoundQuery) ([]Session, error)
 	// GetSession returns one session, or ErrNotFound.
 	GetSession(ctx context.Context, pool, session string) (Session, error)

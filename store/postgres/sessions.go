@@ -34,22 +34,29 @@ func (s *sessionRows) sessions(ctx context.Context, what, sql string, args ...an
 	return found, err
 }
 
-// boundSQL starts from the live incarnations, which are few, and finds the sessions bound to their workers.
+// boundAll and boundEnded start from the incarnations that live, or that are declared dead and not purged, which are few, and find the
+// sessions bound to their workers.
 const (
 	boundPage = " ORDER BY s.worker_slot, s.session LIMIT $5"
 	boundTo   = sessionColumns + ` WHERE s.worker_inc IS NOT NULL AND s.pool = $1 `
 	boundAll  = `SELECT b.* FROM node n CROSS JOIN LATERAL (` + boundTo + `AND s.worker_inc = n.incarnation
   AND (s.worker_slot, s.session) > (CASE WHEN n.incarnation = $2 THEN $3::int ELSE -1 END, CASE WHEN n.incarnation = $2 THEN $4::text ELSE '' END)` + boundPage + `) b
- WHERE n.state <> 'dead' AND n.incarnation >= $2 ORDER BY n.incarnation, b.worker_slot, b.session LIMIT $5`
-	boundOne = boundTo + `AND s.worker_inc = $2 AND s.worker_slot = $3 AND s.session > $4` + boundPage
+` + boundLive + `n.incarnation >= $2 ORDER BY n.incarnation, b.worker_slot, b.session LIMIT $5`
+	boundLive = " WHERE n.state <> 'dead' AND "
+	boundOne  = boundTo + `AND s.worker_inc = $2 AND s.worker_slot = $3 AND s.session > $4` + boundPage
 )
 
-// BoundSessions returns a page of the sessions that are bound to workers of live incarnations.
+var boundEnded = strings.Replace(boundAll, boundLive, " WHERE n.state = 'dead' AND ", 1)
+
+// BoundSessions implements store.Store.
 func (s *sessionRows) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
 	if q.Limit <= 0 || q.Limit > store.BoundMax {
 		q.Limit = store.BoundMax
 	}
 	sql, from := boundAll, q.After.Worker
+	if q.Ended {
+		sql = boundEnded
+	}
 	if !q.Worker.Incarnation.IsZero() {
 		sql, from = boundOne, q.Worker
 	} else if from.Incarnation.IsZero() {

@@ -93,7 +93,7 @@ const (
 	boundOn = boundTo + "AND s.worker_slot = ?3 AND s.session > ?4 ORDER BY s.session LIMIT ?5"
 )
 
-// BoundSessions returns a page of the sessions that are bound to workers of live incarnations, of which there is one.
+// BoundSessions implements store.Store. One incarnation lives.
 func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
 	if q.Limit <= 0 || q.Limit > store.BoundMax {
 		q.Limit = store.BoundMax
@@ -105,8 +105,8 @@ func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.
 			out, err = readSessions(c, boundOn, q.Pool, w.Incarnation[:], int64(w.Slot), q.After.Session, int64(q.Limit))
 			return err
 		}
-		live, err := liveIncarnations(c)
-		for _, inc := range live {
+		incarnations, err := incarnationsBy(c, q.Ended)
+		for _, inc := range incarnations {
 			if err != nil || len(out) >= q.Limit {
 				return err
 			}
@@ -126,14 +126,15 @@ func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.
 	return out, err
 }
 
-func liveIncarnations(c *conn) (all []messages.Incarnation, err error) {
-	err = c.query("SELECT incarnation FROM node WHERE state <> 'dead' ORDER BY incarnation", func(row row) error {
+// incarnationsBy returns the incarnations that are declared dead, or the others.
+func incarnationsBy(c *conn, dead bool) (all []messages.Incarnation, err error) {
+	err = c.query("SELECT incarnation FROM node WHERE (state = 'dead') = ? ORDER BY incarnation", func(row row) error {
 		v := scanner{row: row}
 		var inc messages.Incarnation
 		v.id((*[16]byte)(&inc))
 		all = append(all, inc)
 		return v.err
-	})
+	}, flags(dead))
 	return all, err
 }
 

@@ -257,7 +257,7 @@ func testSnapshots(t *testing.T, k *kit) {
 	require.Equal(t, int64(2), k.session(t, "s").SnapshotEpoch)
 }
 
-// Pages of bound sessions, for all live workers or for one.
+// Pages of bound sessions, for all live workers, for one, or for those of dead incarnations.
 func testBoundSessions(t *testing.T, k *kit) {
 	other := messages.NewIncarnation()
 	bind := func(name string, key messages.WorkerKey) {
@@ -299,6 +299,12 @@ func testBoundSessions(t *testing.T, k *kit) {
 	none, err := k.BoundSessions(t.Context(), store.BoundQuery{Pool: "other"})
 	require.NoError(t, err)
 	require.Empty(t, none)
+	require.Empty(t, pages(store.BoundQuery{Ended: true}))
+	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDead))
+	for _, limit := range []int{0, 1, 2, 3} {
+		require.Empty(t, pages(store.BoundQuery{Limit: limit}))
+		require.Equal(t, []string{"a", "d", "b", "e", "c", "f"}, pages(store.BoundQuery{Ended: true, Limit: limit}), "as they were listed before")
+	}
 }
 
 // runIn places, claims and ends one execution of a session.

@@ -105,17 +105,18 @@ func (r *Router) NodeDown(inc messages.Incarnation) {
 		clear(r.remote.ended) // by now the store says so too
 	}
 	r.remote.ended[inc] = struct{}{}
+	for session, key := range r.remote.sessions { // before its workers go: their bindings are this router's to end now
+		if key.Incarnation == inc {
+			delete(r.remote.sessions, session)
+		}
+	}
 	for key := range r.remote.workers[inc] {
 		r.step(roster.WorkerGone{Worker: key})
 	}
 	delete(r.remote.workers, inc)
 	r.lose(inc)
-	for session, key := range r.remote.sessions {
-		if key.Incarnation == inc {
-			delete(r.remote.sessions, session)
-		}
-	}
 	r.readOrphans(inc)
+	r.endLeftBindings()
 }
 
 // boundWhereNoneReports says that a session is bound to a worker of a node that does not follow, where it lives by a clock that this

@@ -168,11 +168,7 @@ func (r *Router) endInStore(bindings []roster.Unbind) {
 		}
 		return func() {
 			r.unbinding--
-			for i, was := range ended {
-				if was {
-					r.unbound(&bindings[i])
-				}
-			}
+			r.recordEnded(bindings, ended)
 			if r.term != term {
 				return // what was read since knows nothing of them
 			}
@@ -196,6 +192,17 @@ func (r *Router) endEach(ctx context.Context, bindings []roster.Unbind) (ended [
 		ended = append(ended, n > 0)
 	}
 	return ended, nil
+}
+
+// recordEnded records the bindings that the store has ended, and reports whether there were any.
+func (r *Router) recordEnded(bindings []roster.Unbind, ended []bool) (some bool) {
+	for i, was := range ended {
+		if was {
+			r.unbound(&bindings[i])
+		}
+		some = some || was
+	}
+	return some
 }
 
 // endLater asks the store again to end bindings.

@@ -34,6 +34,7 @@ type Router struct {
 	reloads   reloads
 	unbinding int             // calls that ask the store to end bindings
 	unended   []roster.Unbind // what it did not end, to be asked for again
+	left      leftBindings
 	sleep     actors.Timer
 	sleepAt   time.Time
 	// unpublished is the log of a broker that takes nothing.
@@ -76,6 +77,7 @@ func (r *Router) Start() {
 	r.renew()
 	r.resting = false
 	r.takeOver()
+	r.endLeftBindings()
 }
 
 // Rest ends the routing: what was placed stands on the workers' queues, where the next router learns of it, and what is being
@@ -103,7 +105,7 @@ func (r *Router) renew() {
 	r.remote.ended = ended
 	r.followers = map[messages.Incarnation]*follower{}
 	r.placing = map[messages.ExecutionID]*store.Place{}
-	r.reads, r.reloads, r.unended = reads{}, reloads{}, nil
+	r.reads, r.reloads, r.unended, r.left = reads{}, reloads{}, nil, leftBindings{}
 	r.term++
 }
 
