@@ -63,3 +63,50 @@ func TestASessionIsDescribedInDetail(t *testing.T) {
 	require.NotEqual(t, executions[1].ID, v.Queue[0].Execution)
 	require.True(t, v.QueueSearch, "it ended with its first page")
 }
+
+// A session is on its worker while that worker's node lives, whatever its row says.
+func TestWhereASessionIs(t *testing.T) {
+	t.Parallel()
+	row := view.Session{Session: store.Session{Worker: messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "shell"}}}
+	used := row
+	used.Execution = messages.NewExecutionID()
+	for name, c := range map[string]struct {
+		of          view.Session
+		lives, idle bool
+		want        string
+	}{
+		"it was never bound":       {view.Session{}, false, false, view.NoAffinity},
+		"bound":                    {row, true, false, view.AffinityBound},
+		"idle":                     {row, true, true, view.AffinityExpired},
+		"long in use":              {used, true, true, view.AffinityBound},
+		"its node has ended":       {row, false, false, view.NoAffinity},
+		"its node has ended, idle": {row, false, true, view.NoAffinity},
+		"it ran as its node ended": {used, false, false, view.NoAffinity},
+	} {
+		require.Equal(t, c.want, affinity(&c.of, c.lives, c.idle), name)
+	}
+
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
+	bind := func(name string, inc messages.Incarnation) {
+		e := []messages.Execution{{ID: messages.NewExecutionID(), Action: "core.echo", Pool: "shell", Session: name, Affinity: messages.AffinityStrict,
+			Parameters: json.RawMessage(`{}`), Timeout: time.Minute}}
+		_, err := c.store.Submit(t.Context(), e)
+		require.NoError(t, err)
+		results, err := c.store.Apply(t.Context(), []store.Change{
+			&store.Place{ID: e[0].ID, Worker: messages.WorkerKey{Incarnation: inc, Pool: "shell"}, ClaimWithin: time.Minute, Session: &store.SessionUse{Pool: "shell", Session: name, Epoch: 1, Bind: true}},
+			&store.TakeBack{ID: e[0].ID, Attempt: 1, Reason: "test"},
+		})
+		require.NoError(t, err)
+		require.Equal(t, []store.Verdict{store.Applied, store.Applied}, []store.Verdict{results[0].Verdict, results[1].Verdict})
+	}
+	bind("own", a.cfg.Incarnation)
+	bind("other", b.cfg.Incarnation)
+	bind("gone", messages.NewIncarnation())
+	for name, want := range map[string]string{"own": view.AffinityBound, "other": view.AffinityBound, "gone": view.NoAffinity} {
+		v, err := a.Session(t.Context(), "shell", name)
+		require.NoError(t, err)
+		require.Equal(t, want, v.Affinity, name)
+		require.False(t, v.Worker.IsZero())
+	}
+}

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
@@ -32,19 +33,34 @@ func (s *sessions) Session(ctx context.Context, pool, name string) (view.Session
 	if err != nil {
 		return view.Session{}, found("session", pool+"/"+name, err)
 	}
-	id, err := s.inSession(ctx, pool, name)
-	return view.Session{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
+	v := view.Session{Session: row}
+	if v.Execution, err = s.inSession(ctx, pool, name); err != nil {
+		return v, err
+	}
+	lives, err := s.lives(ctx, row.Worker.Incarnation)
+	v.Affinity = affinity(&v, lives, s.cfg.Clock.Since(row.TouchedAt) >= s.cfg.SessionTimeout)
+	return v, err
 }
 
-// affinity says what a lookup of the session's worker would answer.
-func (s *sessions) affinity(of *store.Session, runs messages.ExecutionID) string {
+// affinity says what a lookup of the session's worker would answer. A worker whose node has ended is none, also before its pool's router
+// has ended the binding. A session that something is placed in, or runs in, does not idle out.
+func affinity(of *view.Session, lives, idle bool) string {
 	switch {
-	case of.Worker.IsZero():
+	case of.Worker.IsZero() || !lives:
 		return view.NoAffinity
-	case runs.IsZero() && s.cfg.Clock.Since(of.TouchedAt) >= s.cfg.SessionTimeout:
+	case of.Execution.IsZero() && idle:
 		return view.AffinityExpired
 	}
 	return view.AffinityBound
+}
+
+// lives reports whether an incarnation has not ended. One that had workers is listed while it lives.
+func (s *sessions) lives(ctx context.Context, inc messages.Incarnation) (bool, error) {
+	if inc.IsZero() || inc == s.cfg.Incarnation {
+		return !inc.IsZero(), nil
+	}
+	nodes, err := s.cfg.Store.ListNodes(ctx)
+	return slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Incarnation == inc && n.State != store.NodeDead }), err
 }
 
 // inSession is what is placed or runs in a session; zero: nothing. What is placed and runs in a pool is bounded by its

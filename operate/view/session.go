@@ -11,8 +11,8 @@ import (
 type Session struct {
 	store.Session
 	// Affinity says where the session's next execution is placed: bound (on its worker), session_expired (on any
-	// worker, because the binding was idle too long; the state is lost), or no_affinity (on any worker, because there
-	// is no binding).
+	// worker, because the binding was idle too long), or no_affinity (on any worker, because there is no binding, or
+	// the node of its worker has ended). Without a snapshot the state is lost, where it is not bound.
 	Affinity string `json:"affinity,omitempty"`
 	// Execution is the execution that is placed or runs in the session; zero: the session is idle.
 	Execution messages.ExecutionID `json:"execution,omitzero"`
