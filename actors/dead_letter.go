@@ -197,12 +197,13 @@ func (d *DeadLetter) one(ctx context.Context, dead broker.Delivery, worker messa
 	case err != nil:
 		return fmt.Errorf("dead letter of execution %s: %w", p.Execution, err)
 	default:
-		row.Action, row.Worker = e.Action, e.WorkerID
+		row.Action = e.Action
 		if e.Status == messages.Scheduled && e.Attempt == p.Attempt {
 			row.Resolution = "failed"
 		}
 	}
 	e.ID = p.Execution // also of one that is missing
+	row.Worker = d.workerOf(dead, &e, worker, p.Attempt)
 	d.cfg.Logger.Warn("Received dead letter for execution", append(e.LogFields(), "attempt", p.Attempt,
 		"worker", row.Worker, "reason", reasonOf(dead), "resolution", row.Resolution)...)
 	kept, err := d.keep(ctx, dead, row, reasonOf(dead))
@@ -227,6 +228,21 @@ func (d *DeadLetter) one(ctx context.Context, dead broker.Delivery, worker messa
 		err = d.cfg.Store.ResolveDeadLetter(ctx, kept, "stale") // its worker claimed it after all
 	}
 	return err
+}
+
+// workerOf names the worker of a placement: as the execution has it where it still stands there, else by the queue on which the
+// message died, for the execution may be on another worker by now. Empty: neither says.
+func (d *DeadLetter) workerOf(dead broker.Delivery, e *messages.Execution, key messages.WorkerKey, attempt messages.Attempt) messages.WorkerID {
+	if e.Attempt == attempt && e.Worker == key {
+		return e.WorkerID
+	}
+	if len(dead.Deaths) == 0 {
+		return ""
+	}
+	if owner, ok := d.cfg.Settings.ParseQueueName(dead.Deaths[0].Queue); ok && owner.Incarnation == key.Incarnation {
+		return messages.NewWorkerID(owner.Node, key.Pool, key.Slot)
+	}
+	return ""
 }
 
 // late tells how late a placement is handled that expired: it was published when it was scheduled.

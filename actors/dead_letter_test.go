@@ -1,12 +1,14 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/broker"
@@ -49,6 +51,60 @@ func TestADeathIsRecordedOnce(t *testing.T) {
 	require.Equal(t, "expired", list[0].Reason)
 	require.Equal(t, "quarantined: a submission that no node took", list[0].Resolution)
 	require.Equal(t, "malformed", list[1].Reason)
+}
+
+// What expired on one worker's queue names that worker, also where another one has the execution by now.
+func TestADeadLetterNamesTheWorkerOfItsQueue(t *testing.T) {
+	t.Parallel()
+	m := newDeadLetters(t, nil)
+	var log bytes.Buffer
+	bridge := m.child.New().(*DeadLetter)
+	bridge.cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
+	gone, lives := messages.NewIncarnation(), messages.NewIncarnation()
+	for _, inc := range []messages.Incarnation{gone, lives} {
+		require.NoError(t, m.office.store.Join(t.Context(), store.Node{Incarnation: inc, Name: "n", State: store.NodeActive}, time.Hour))
+	}
+	from, to := messages.WorkerKey{Incarnation: gone, Pool: "pool", Slot: 1}, messages.WorkerKey{Incarnation: lives, Pool: "pool"}
+	own, shared := m.settings.WorkerQueueName("c/pool/1", gone), m.settings.PoolQueueName("c", "pool", gone)
+	for _, c := range []struct {
+		about, queue string
+		worker       messages.WorkerID
+	}{
+		{"its own queue", own, "c/pool/1"}, {"its pool's queue", shared, "c/pool/1"},
+		{"another boot's queue", m.settings.WorkerQueueName("c/pool/1", lives), ""}, {"no queue of a worker", "q", ""}, {"none", "", ""},
+	} {
+		id := m.office.submit(t, 1)[0]
+		_, err := m.office.ask(t.Context(),
+			&store.Place{ID: id, Worker: from, WorkerID: "c/pool/1", PlacedBy: gone, ClaimWithin: time.Hour},
+			&store.TakeBack{ID: id, Attempt: 1, Reason: "claim_timeout"},
+			&store.Place{ID: id, Attempt: 1, Worker: to, WorkerID: "b/pool/0", PlacedBy: lives, ClaimWithin: time.Hour})
+		require.NoError(t, err)
+		body, err := broker.Work{Worker: from, Placements: []messages.Placement{{Execution: id, Attempt: 1}}}.Encode()
+		require.NoError(t, err)
+		letter := broker.Delivery{Message: broker.Message{Body: body}}
+		if c.queue != "" {
+			letter.Deaths = []broker.Death{{Reason: broker.DeathExpired, Queue: c.queue, At: time.Now(), Count: 1}}
+		}
+		log.Reset()
+		require.NoError(t, bridge.judge(t.Context(), letter))
+		list, err := m.office.store.ListDeadLetters(t.Context(), 0, 1)
+		require.NoError(t, err)
+		require.Equal(t, "stale", list[0].Resolution)
+		require.Equal(t, c.worker, list[0].Worker, c.about)
+		events, err := m.office.store.Events(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, "dead_letter", events[len(events)-1].Kind)
+		require.Equal(t, string(c.worker), events[len(events)-1].Worker, c.about)
+		require.NotContains(t, log.String(), "b/pool/0", c.about)
+		require.Contains(t, log.String(), "worker="+string(c.worker)+" reason=", c.about)
+	}
+	body, err := broker.Work{Worker: from, Placements: []messages.Placement{{Execution: messages.NewExecutionID(), Attempt: 1}}}.Encode()
+	require.NoError(t, err)
+	require.NoError(t, bridge.judge(t.Context(), broker.Delivery{Message: broker.Message{Body: body}, Deaths: []broker.Death{{Queue: own}}}))
+	list, err := m.office.store.ListDeadLetters(t.Context(), 0, 1)
+	require.NoError(t, err)
+	require.Equal(t, "missing", list[0].Resolution)
+	require.Equal(t, messages.WorkerID("c/pool/1"), list[0].Worker)
 }
 
 // outrun is a store in which a worker claims between the forensic row and the outcome.

@@ -209,7 +209,7 @@ func without(c store.Change, why error) (store.Change, bool) {
 	switch c := c.(type) {
 	case *store.Finish:
 		outcome, retry, ok := unstorable(c.Outcome, c.Retry, why)
-		return &store.Finish{ID: c.ID, Attempt: c.Attempt, Outcome: outcome, Retry: retry, Restored: c.Restored, NeverRan: c.NeverRan}, ok
+		return &store.Finish{ID: c.ID, Attempt: c.Attempt, Outcome: outcome, Retry: retry, Restored: c.Restored, NeverRan: c.NeverRan, WorkerID: c.WorkerID}, ok
 	case *store.End:
 		outcome, retry, ok := unstorable(c.Outcome, c.Retry, why)
 		return &store.End{ID: c.ID, Attempt: c.Attempt, Outcome: outcome, Retry: retry}, ok

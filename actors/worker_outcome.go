@@ -82,7 +82,7 @@ func runChange(r *Run, m *ended, o messages.Outcome, by string) store.Change {
 		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true, By: by}
 	}
 	if o.Status != messages.Abandoned {
-		return &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o}
+		return &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o, WorkerID: e.WorkerID}
 	}
 	rescued := retry.Rescue(e, messages.FailedByWorker, o.Error.Message)
 	if halted { // so that its crashes stay as they are
@@ -97,7 +97,7 @@ func runChange(r *Run, m *ended, o messages.Outcome, by string) store.Change {
 	if halted {
 		o.Error.Code, o.Error.WorkerFault = told.Code, false
 	}
-	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o}
+	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o, WorkerID: e.WorkerID}
 	if o.Status == messages.Abandoned { // a run that had its outcome before was not ended by anybody
 		finish.By = by
 	}

@@ -18,7 +18,7 @@ func (c *WorkerConfig) RescueOf(e *messages.Execution, by, why string) store.Cha
 	case rescued.Action == retry.PlaceAgain:
 		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: why}
 	default:
-		finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
+		finish := &store.Finish{ID: e.ID, Attempt: e.Attempt, WorkerID: e.WorkerID}
 		finish.Outcome, finish.Retry = c.RetryOf(e, rescued.Outcome)
 		return finish
 	}

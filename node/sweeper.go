@@ -153,7 +153,7 @@ func (s *sweeper) overrun(e *messages.Execution) store.Change {
 	o := messages.Outcome{Status: messages.TimedOut, Error: &messages.Error{
 		Code: messages.CodeTimeout, Message: fmt.Sprintf("ran longer than its timeout of %s", e.Timeout), FailedBy: failedByMonitor,
 	}}
-	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
+	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt, WorkerID: e.WorkerID}
 	finish.Outcome, finish.Retry = s.judge.RetryOf(e, o)
 	return finish
 }

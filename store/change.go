@@ -76,7 +76,8 @@ type Claim struct {
 	// stored. Such a claim also places: requested or scheduling, with the attempt before this one → running. It is Stale
 	// for an execution with a session, whose placement binds the session.
 	PlacedBy messages.Incarnation
-	WorkerID messages.WorkerID // with PlacedBy
+	// WorkerID is the worker's name: of the row with PlacedBy, else for the event of a claim that is Stale.
+	WorkerID messages.WorkerID
 }
 
 // Finish writes the outcome of a run: running → Outcome.Status. From cancelling, every outcome is written as cancelled,
@@ -95,6 +96,8 @@ type Finish struct {
 	// NeverRan: the code never heard of the run. So it was not told of a loss, and has neither had nor left the state of its session, which
 	// stands as before it.
 	NeverRan bool
+	// WorkerID is the worker that ran it, for the event of a finish that is Stale; empty: the row's where it has the attempt.
+	WorkerID messages.WorkerID
 }
 
 // End writes an outcome for an execution that never started: requested, scheduling or scheduled with this attempt →

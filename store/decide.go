@@ -185,7 +185,30 @@ func (d *Decision) mismatch(c Change, mine bool, now time.Time) {
 	}
 	d.Verdict = Stale
 	d.Event = Event{At: now, Attempt: ChangedAttempt(c), Kind: StaleWrite, From: d.Next.Status, To: d.Next.Status,
-		Reason: c.Name(), Worker: string(d.Next.WorkerID)}
+		Reason: c.Name(), Worker: string(changedWorker(&d.Next, c))}
+}
+
+// changedWorker names the worker of the placement that a stale change is about. The row's worker may be that of a later attempt.
+// Empty: neither the change nor the row says.
+func changedWorker(row *Row, c Change) messages.WorkerID {
+	own := row.Attempt == ChangedAttempt(c)
+	switch c := c.(type) {
+	case *Place:
+		return c.WorkerID
+	case *Claim:
+		if c.WorkerID != "" {
+			return c.WorkerID
+		}
+		own = own && row.Worker == c.Worker
+	case *Finish:
+		if c.WorkerID != "" {
+			return c.WorkerID
+		}
+	}
+	if own {
+		return row.WorkerID
+	}
+	return ""
 }
 
 // StaleWrite is the kind of the event of a stale change. A store keeps at most StaleWritesMax of them for one

@@ -348,6 +348,45 @@ func testEvents(t *testing.T, k *kit) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
+// testStaleEvents checks that the event of a stale change names the worker of the change's placement, and not that of a later one.
+func testStaleEvents(t *testing.T, k *kit) {
+	e := k.bring(t, messages.Running) // attempt 1, on worker 1
+	k.applied(t, &store.Rescue{ID: e.ID, Attempt: 1, Reason: "node gone"})
+	k.applied(t, k.place(e.ID, 1, 2))
+	k.applied(t, &store.TakeBack{ID: e.ID, Attempt: 2, Reason: "claim_by"})
+	k.applied(t, k.place(e.ID, 2, 3))
+	k.applied(t, k.claim(e.ID, 3, 3))
+	claim := k.claim(e.ID, 2, 2)
+	claim.WorkerID = workerID(2)
+	for _, late := range []struct {
+		change store.Change
+		worker messages.WorkerID
+	}{
+		{claim, workerID(2)},
+		{k.place(e.ID, 2, 2), workerID(2)},
+		{&store.Finish{ID: e.ID, Attempt: 1, Outcome: completed(), WorkerID: workerID(1)}, workerID(1)},
+		{k.claim(e.ID, 2, 2), ""},
+		{k.claim(e.ID, 3, 2), ""},
+		{&store.Finish{ID: e.ID, Attempt: 1, Outcome: completed()}, ""},
+		{&store.Rescue{ID: e.ID, Attempt: 2, Reason: "node gone"}, ""},
+		{&store.TakeBack{ID: e.ID, Attempt: 3, Reason: "claim_by"}, workerID(3)},
+	} {
+		before := k.staleEvents(t, e.ID)
+		require.Equal(t, store.Stale, k.apply(t, late.change)[0].Verdict, "%+v", late.change)
+		for _, v := range k.staleEvents(t, e.ID)[len(before):] { // a lost placement may have none; a duplicate request makes two
+			require.Equal(t, string(late.worker), v.Worker, "%+v", late.change)
+			require.Equal(t, store.ChangedAttempt(late.change), v.Attempt)
+		}
+	}
+	require.GreaterOrEqual(t, len(k.staleEvents(t, e.ID)), 7)
+}
+
+func (k *kit) staleEvents(t *testing.T, id messages.ExecutionID) []store.Event {
+	events, err := k.Events(t.Context(), id)
+	require.NoError(t, err)
+	return slices.DeleteFunc(events, func(v store.Event) bool { return v.Kind != store.StaleWrite })
+}
+
 func testEventsBetween(t *testing.T, k *kit) {
 	e := k.bring(t, messages.Scheduled)
 	for attempt := messages.Attempt(1); attempt <= 6; attempt++ {

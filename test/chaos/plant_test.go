@@ -20,7 +20,7 @@ type plant struct {
 var plants = []plant{{
 	// A dead letter fails the scheduled attempt, whatever its number.
 	file:   "actors/dead_letter.go",
-	before: "		row.Action, row.Worker = e.Action, e.WorkerID\n",
+	before: "		row.Action = e.Action\n",
 	fault:  "		if planted(\"status_only\") {\n			p.Attempt = e.Attempt\n		}\n",
 }, {
 	// Claims and outcomes take effect on the attempt after their own.
