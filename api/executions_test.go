@@ -328,7 +328,8 @@ func TestADeletedExecution(t *testing.T) {
 
 func TestOutputKeepsBytes(t *testing.T) {
 	t.Parallel()
-	v := viewOutput(messages.ExecutionID{}, messages.Output{Stdout: []byte("a\xff"), Stderr: []byte("ü"), StdoutCut: true})
+	v := viewOutput(messages.ExecutionID{}, messages.Output{Stdout: []byte("a\xff"), Stderr: []byte("ü"), StdoutCut: true, Notice: "lost"})
+	require.Equal(t, "lost", v.Notice)
 	require.Equal(t, []byte("a\xff"), v.StdoutBase64)
 	require.Equal(t, "ü", v.Stderr)
 	require.Nil(t, v.StderrBase64)

@@ -36,10 +36,11 @@ type OutputView struct {
 	StderrBase64    []byte               `json:"stderr_base64,omitempty"`
 	StdoutTruncated bool                 `json:"stdout_truncated,omitempty"`
 	StderrTruncated bool                 `json:"stderr_truncated,omitempty"`
+	Notice          string               `json:"notice,omitempty" doc:"what a reader must know of it: that what the run wrote is lost, because its worker did not end it"`
 }
 
 func viewOutput(id messages.ExecutionID, o messages.Output) OutputView {
-	v := OutputView{Execution: id, StdoutTruncated: o.StdoutCut, StderrTruncated: o.ErrCut}
+	v := OutputView{Execution: id, StdoutTruncated: o.StdoutCut, StderrTruncated: o.ErrCut, Notice: o.Notice}
 	v.Stdout, v.StdoutBase64 = textOrBytes(o.Stdout)
 	v.Stderr, v.StderrBase64 = textOrBytes(o.Stderr)
 	return v

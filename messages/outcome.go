@@ -102,6 +102,7 @@ type Output struct {
 	Stdout, Stderr    []byte
 	StdoutCut, ErrCut bool
 	Record            []byte // what was said when, see OutputRecord; empty: nothing was, or it is not known
+	Notice            string // what a reader must know of it, such as that it is lost; no store keeps it
 }
 
 // Empty reports whether nothing was said.

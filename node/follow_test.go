@@ -235,5 +235,5 @@ func TestAFollowedNodeDies(t *testing.T) {
 	close(g.open)
 	require.Regexp(t, `^status:running\|notice:what [^|]*\|notice:its run there is over without an outcome, and it is tried again\|chunk:\{"attempt":2\}\|`, both[0].ends(t)+"|")
 	require.True(t, strings.HasSuffix(both[0].text(), "|status:completed"), both[0].text())
-	require.Regexp(t, `^status:running\|stdout:hello\n\|notice:what [^|]*\|notice:something that it said may be missing[^|]*\|status:abandoned$`, both[1].ends(t))
+	require.Regexp(t, `^status:running\|stdout:hello\n\|notice:what [^|]*\|notice:what it wrote is lost[^|]*\|status:abandoned$`, both[1].ends(t))
 }

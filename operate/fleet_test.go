@@ -314,6 +314,71 @@ func TestARunIsSeenFromAnotherNode(t *testing.T) {
 	require.Equal(t, []string{"status ", "stdout one\n", "status "}, seen)
 }
 
+// A worker stores what its run wrote with the end. Where another ends the run, whoever asks for the output is told that it is lost.
+func TestTheOutputOfALostRunIsSaidToBeLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
+	lost := func(by string) messages.Outcome {
+		return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost, FailedBy: by}}
+	}
+	const text = "what it wrote is lost: a worker stores that with the end of its run, and the end of this one was not written by its worker"
+	for about, of := range map[string]struct {
+		ends func(e *messages.Execution) []store.Change
+		want string
+	}{
+		"by the sweep": {func(e *messages.Execution) []store.Change {
+			return []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: lost("sweep")}}
+		}, text + " (failed_by: sweep)"},
+		"given back and cancelled": {func(e *messages.Execution) []store.Change {
+			return []store.Change{&store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: "node gone"}, &store.Cancel{ID: e.ID}}
+		}, text},
+		"by its worker": {func(e *messages.Execution) []store.Change {
+			return []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: lost(messages.FailedByWorker)}}
+		}, ""},
+		"well": {func(e *messages.Execution) []store.Change {
+			return []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: messages.Outcome{Status: messages.Completed}}}
+		}, ""},
+	} {
+		e := c.runs(b)
+		b.cfg.Feeds.Add(e.ID, messages.RunEvent{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
+		var live []string
+		ready, followed := make(chan struct{}), make(chan error, 1)
+		go func() {
+			followed <- a.Follow(t.Context(), e.ID, func(l view.Live) error {
+				if live = append(live, l.Kind+" "+l.Message); l.Kind == "stdout" {
+					close(ready)
+				}
+				return nil
+			})
+		}()
+		<-ready
+		b.cfg.Feeds.Close(e.ID)
+		_, err := c.store.Apply(t.Context(), of.ends(&e))
+		require.NoError(t, err)
+		e, err = c.store.Get(t.Context(), e.ID)
+		require.NoError(t, err)
+		require.True(t, e.Status.Terminal())
+		a.cfg.Outcomes.Publish(&e)
+		require.NoError(t, <-followed, about)
+		out, err := a.Output(t.Context(), e.ID)
+		require.NoError(t, err)
+		require.Equal(t, of.want, out.Notice, about)
+		var later []string
+		require.NoError(t, a.Follow(t.Context(), e.ID, func(l view.Live) error {
+			later = append(later, l.Kind+" "+l.Message)
+			return nil
+		}))
+		if of.want == "" {
+			require.Equal(t, []string{"status "}, later, about)
+			require.NotContains(t, strings.Join(live, "\n"), "lost", about)
+			continue
+		}
+		require.Equal(t, []string{"notice " + of.want, "status "}, later, about)
+		require.Equal(t, later, live[len(live)-2:], about)
+	}
+}
+
 // Who comes late to a run that says much learns how many entries are missing, from whichever node it is asked, and output without its
 // beginning is marked.
 func TestWhatARunSaidTooEarlyIsTold(t *testing.T) {

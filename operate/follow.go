@@ -110,7 +110,11 @@ func (f *following) end(ctx context.Context, e *messages.Execution, first bool) 
 			return err
 		}
 	}
-	if f.missed {
+	if lost := lostOutput(e); lost != "" {
+		if err := f.notice("%s", lost); err != nil {
+			return err
+		}
+	} else if f.missed {
 		if err := f.notice("something that it said may be missing above; `troupe logs %s` prints what is stored of it", f.id); err != nil {
 			return err
 		}

@@ -31,11 +31,29 @@ func (q *executions) Output(ctx context.Context, id messages.ExecutionID) (messa
 	case err != nil:
 		return messages.Output{}, err
 	case e.Status.Terminal():
-		return q.cfg.Store.Output(ctx, id)
+		out, err := q.cfg.Store.Output(ctx, id)
+		out.Notice = lostOutput(&e)
+		return out, err
 	case !q.remoteRun(&e):
 		return q.cfg.Feeds.Output(id), nil
 	}
 	return q.remoteOutput(ctx, &e)
+}
+
+// lostOutput says that what the last run of an ended execution wrote is lost, and why; empty: it is not, or none has begun.
+func lostOutput(e *messages.Execution) string {
+	if e.Error != nil && e.Error.FailedBy == messages.FailedByRecorder {
+		return "what it wrote is not stored: its end could not be stored as it was"
+	}
+	givenBack := e.Generation == 0 // and not claimed since
+	if !e.Status.Terminal() || e.StartedAt.IsZero() || !givenBack && e.Error.ByWorker() {
+		return ""
+	}
+	text := "what it wrote is lost: a worker stores that with the end of its run, and the end of this one was not written by its worker"
+	if e.Error != nil && e.Error.FailedBy != "" {
+		text += " (failed_by: " + e.Error.FailedBy + ")"
+	}
+	return text
 }
 
 // outputAsks bounds the questions for what was seen of a run: a feed that is kept whole takes some dozens.

@@ -21,7 +21,8 @@ func (x executions) logs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print what an execution's process wrote", Args: exactly("ID"),
 		Long: "Print what an execution's process wrote: its standard output here, its standard error on standard error. With -f, follow\n" +
-			"it to its end, and show its progress, log lines and chunks too, in order; after its end that is what was stored of it. With -t,\n" +
+			"it to its end, and show its progress, log lines and chunks too, in order; after its end that is what was stored of it: the\n" +
+			"worker stores it with the end of the run, so it is lost with a worker or node that ends before. It says so then. With -t,\n" +
 			"print all of that as lines, each with its time and kind. You may ask any node. On a terminal, control characters are shown\n" +
 			"as ·, so that a program cannot control the terminal; --raw keeps them. In a file or a pipe every byte is unchanged.",
 	}
@@ -67,6 +68,9 @@ func (x executions) printOutput(v api.OutputView, raw bool) error {
 	_, err := errs.Write(stderr)
 	if v.StdoutTruncated || v.StderrTruncated {
 		fmt.Fprintln(x.err, "troupe: more was written than is kept (limits.output; the last 2 MiB while it runs)")
+	}
+	if v.Notice != "" {
+		fmt.Fprintf(x.err, "troupe: %s\n", visible(v.Notice))
 	}
 	return err
 }

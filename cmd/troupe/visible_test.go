@@ -165,6 +165,13 @@ func TestLogsAreRawWhereAsked(t *testing.T) {
 	require.Equal(t, "·[31"+"{\"a\":\"\\u009b\"}\n", live.onTerminal(t, "logs", "-f", id1))
 }
 
+// Who asks for output that nobody has stored is told so, beside what there is of it.
+func TestLogsSayThatOutputIsLost(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/executions/" + id1 + "/output": `{"stdout":"","stderr":"","notice":"what it wrote is lost\u001b[2J"}`})
+	require.Equal(t, result{0, "", "troupe: what it wrote is lost·[2J\n"}, s.call(t, "logs", id1))
+}
+
 func TestACharacterInPartsIsShownWhole(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"aäb€c😀d\r\ne", "\xc2\x9b31m", "\x9b", "€"[:2], "a\r"} {
