@@ -26,8 +26,10 @@ type Item struct {
 	Session store.SessionRef
 	// Fault: the run's end is the worker's fault.
 	Fault bool
-	// Told, where set, is called by the worker that has asked, with what became of the change.
+	// Told, where set, is called by the worker that has asked, with what became of the change; by nobody if the worker has ended.
 	Told func(*store.Result)
+	// Written, where set, is called by the recorder with what became of the change. It must not block.
+	Written func(*store.Result)
 }
 
 // Record asks the recorder to make changes. They are made in order, together with what others ask for.

@@ -22,6 +22,7 @@ func (r *Recorder) tell(m *recorded) {
 		all[i] = Recorded{Items: p.record.Items, Results: m.results[at : at+n], Late: p.apart != nil && p.apart.late}
 		at += n
 		r.count(&all[i])
+		r.written(&all[i])
 		if p.record.Pool != nil {
 			pools.add(p.record.Pool, &all[i])
 		}
@@ -64,6 +65,15 @@ func (r *Recorder) count(done *Recorded) {
 	}
 	for i := range done.Results {
 		r.contain("result", func() { r.cfg.OnResult(done.Items[i], done.Results[i]) })
+	}
+}
+
+// written tells what the items bring with them for it.
+func (r *Recorder) written(done *Recorded) {
+	for i := range done.Items {
+		if tell := done.Items[i].Written; tell != nil {
+			r.contain("item", func() { tell(&done.Results[i]) })
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func (q *workQueue) traced(p *queued) func(*store.Result) {
 // codeShort is the error of the span of a run that its node could not start.
 const codeShort = messages.Code("node_short")
 
-// traceEnd ends the span of a run, and has that of its finish end with the answer to the item.
+// traceEnd ends the span of a run, and has that of its finish end with the answer to the item. The worker may have ended by then.
 func (w *Worker) traceEnd(r *Run, item *Item, o *messages.Outcome) {
 	e := r.Execution
 	if w.cfg.Logger.IsDebug() {
@@ -43,13 +43,47 @@ func (w *Worker) traceEnd(r *Run, item *Item, o *messages.Outcome) {
 		return
 	}
 	now := w.world.Now()
-	r.span.Ended(o, now)
+	switch c := item.Change.(type) {
+	case *store.Rescue:
+		r.span.Rescued(o, now)
+	case *store.Finish:
+		r.span.Ended(&c.Outcome, now)
+	default:
+		r.span.Ended(o, now)
+	}
 	finish := w.cfg.Tracer.Finish(e, now)
-	item.Told = func(result *store.Result) {
+	item.Written = func(result *store.Result) {
 		code := messages.Code("")
 		if result.Verdict != store.Applied && result.Verdict != store.Already {
 			code = "stale_write"
 		}
 		finish.Written(result.Status, code, w.world.Now())
+	}
+}
+
+// TraceLost makes the span of the finish of a run whose worker is lost: it ends with the answer to the item, and has the code of the
+// run's error. Another party may have been faster with the change, and has the span then.
+func TraceLost(t *tracing.Tracer, e *messages.Execution, item *Item, now func() time.Time) {
+	if t == nil || !e.Status.Started() {
+		return
+	}
+	code := messages.CodeWorkerLost
+	switch c := item.Change.(type) {
+	case *store.Rescue:
+	case *store.Finish:
+		if c.Outcome.Error != nil {
+			code = c.Outcome.Error.Code
+		}
+	default:
+		return
+	}
+	finish := t.Lost(e, now())
+	if finish == nil {
+		return
+	}
+	item.Written = func(result *store.Result) {
+		if result.Verdict == store.Applied {
+			finish.Written(result.Status, code, now())
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/clock"
+	"github.com/troupe-run/troupe/tracing"
 )
 
 // How much one round of a sweep may do: sweepBatches batches of sweepBatch rows.
@@ -45,6 +46,7 @@ type sweeper struct {
 	record    operate.Record
 	judge     *actors.WorkerConfig
 	takenBack func(pool, reason string)
+	tracer    func() *tracing.Tracer // nil: it makes no spans
 	logger    hclog.Logger
 
 	sweeps []sweep
@@ -59,6 +61,7 @@ type overdue interface {
 
 func newSweeper(b *base, record operate.Record, judge *actors.WorkerConfig, takenBack func(pool, reason string)) *sweeper {
 	s := &sweeper{store: b.store, clock: &b.clock, record: record, judge: judge, takenBack: takenBack, logger: b.logger}
+	s.tracer = func() *tracing.Tracer { return b.tracer } // the node makes it when it starts
 	s.sweeps = s.table(&b.cfg)
 	return s
 }
@@ -223,6 +226,9 @@ func (s *sweeper) batch(ctx context.Context, rows []messages.Execution, change f
 	for i := range rows {
 		if c := change(&rows[i]); c != nil {
 			item := actors.Item{Change: c, Worker: rows[i].Worker}
+			if s.tracer != nil {
+				actors.TraceLost(s.tracer(), &rows[i], &item, time.Now)
+			}
 			byPool[rows[i].Pool] = append(byPool[rows[i].Pool], item)
 		}
 	}

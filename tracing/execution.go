@@ -119,6 +119,23 @@ func (s *Span) Ended(o *messages.Outcome, now time.Time) {
 	}
 }
 
+// Rescued ends the span of a run that came to an end without an outcome of the execution, which is placed again.
+func (s *Span) Rescued(o *messages.Outcome, now time.Time) {
+	if s != nil {
+		s.end(now, codeOf(o), attribute.String("troupe.outcome", "rescued"))
+	}
+}
+
+// Lost begins the span of the writing of what becomes of an execution whose worker was lost while it ran. It names the worker, for
+// there may be no span of the run.
+func (t *Tracer) Lost(e *messages.Execution, now time.Time) *Span {
+	if t == nil || !sampled(e.Trace) {
+		return nil
+	}
+	attributes := append(about(e, "finish", settle), attribute.String("troupe.worker.id", string(e.WorkerID)), attribute.Int64("troupe.worker.generation", int64(e.Generation)))
+	return t.start(e.Trace, nameOf("finish", e), now, trace.SpanKindInternal, attributes)
+}
+
 // Finish begins the span of the writing of an outcome.
 func (t *Tracer) Finish(e *messages.Execution, now time.Time) *Span {
 	if t == nil || !sampled(e.Trace) {

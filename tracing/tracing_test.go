@@ -127,6 +127,26 @@ func TestSpansOfAnExecution(t *testing.T) {
 	require.False(t, spans["finish"].Failed)
 }
 
+// The span of a run that is placed again has no outcome of the execution's, and the one of a lost run's end names its worker.
+func TestSpansOfALostRun(t *testing.T) {
+	t.Parallel()
+	c := collector.Start(t)
+	tracer, _, _ := newTest(t, settings(c.URL()))
+	e, now := execution(parent), time.Now()
+	e.Attempt, e.WorkerID, e.Generation = 1, "n2/go/0", 3
+	tracer.Run(e, "n1/go/0", 7, now).Rescued(&messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost}}, now)
+	tracer.Lost(e, now).Written(messages.Requested, messages.CodeWorkerLost, now)
+	require.NoError(t, tracer.Close())
+	spans := c.Trace(id)
+	require.Len(t, spans, 2)
+	run, finish := spans[0].Attributes, spans[1].Attributes
+	require.Equal(t, []string{"rescued", "worker_lost"}, []string{run["troupe.outcome"], run["error.type"]})
+	require.Equal(t, []string{"finish core.echo", "n2/go/0", "3", "requested", "worker_lost"}, []string{
+		spans[1].Name, finish["troupe.worker.id"], finish["troupe.worker.generation"], finish["troupe.status"], finish["error.type"]})
+	require.True(t, spans[0].Failed)
+	require.True(t, spans[1].Failed)
+}
+
 // A wall clock that is set back makes no span that ends before it begins.
 func TestASpanDoesNotEndBeforeItBegins(t *testing.T) {
 	t.Parallel()
@@ -278,7 +298,9 @@ func TestNoTracer(t *testing.T) {
 	run := tracer.Run(e, "w", 1, time.Now())
 	require.Equal(t, parent, run.Trace(e.Trace))
 	run.Ended(&messages.Outcome{}, time.Now())
+	run.Rescued(&messages.Outcome{}, time.Now())
 	tracer.Finish(e, time.Now()).Written(0, "", time.Now())
+	tracer.Lost(e, time.Now()).Written(0, "", time.Now())
 	require.NoError(t, tracer.Close())
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		tracer.Submit(e, "api", time.Time{})

@@ -55,7 +55,9 @@ func (l *Link) leftRead(live []messages.Execution) {
 			continue
 		}
 		if change := l.WorkerConfig.RescueOf(e, "pool supervisor", restartedWhy); change != nil {
-			l.Record(actors.Item{Change: change, Worker: e.Worker})
+			item := actors.Item{Change: change, Worker: e.Worker}
+			actors.TraceLost(l.WorkerConfig.Tracer, e, &item, l.World.Now)
+			l.Record(item)
 		}
 	}
 	l.left = Left{}
@@ -119,6 +121,7 @@ func (l *Link) lostRead(m *lostRead) {
 	item := actors.Item{Worker: l.Config.KeyOf(l.Config.Incarnation, m.slot), Fault: true}
 	item.Change = l.WorkerConfig.RescueOf(e, "pool supervisor", m.why)
 	if item.Change != nil {
+		actors.TraceLost(l.WorkerConfig.Tracer, e, &item, l.World.Now)
 		l.Record(item)
 	}
 }

@@ -238,6 +238,91 @@ func TestTracingOnPostgresAlone(t *testing.T) {
 	require.NoError(t, n2.stop())
 }
 
+// mortals is a pack whose actions end with their worker, at once or once it is killed.
+func mortals(t *testing.T) string {
+	t.Helper()
+	action := func(name, more string) string {
+		return "name: " + name + "\nruntime: python\nentrypoint: actions/mortal.py:" + name + "\n" + more
+	}
+	return pack(t, "pack.yaml", packYAML,
+		"actions/dies.yaml", action("dies", ""), "actions/again.yaml", action("again", "idempotent: true\n"),
+		"actions/waits.yaml", action("waits", ""), "actions/moves.yaml", action("moves", "idempotent: true\n"),
+		"actions/mortal.py", "import os, signal, time\n"+
+			"def dies(params, ctx):\n    os.kill(os.getpid(), signal.SIGKILL)\n"+
+			"def again(params, ctx):\n    return ctx.attempt if ctx.attempt > 1 else dies(params, ctx)\n"+
+			"def waits(params, ctx):\n    time.sleep(600)\n"+
+			"def moves(params, ctx):\n    return ctx.attempt if ctx.attempt > 1 else waits(params, ctx)\n")
+}
+
+// ends are the spans of the ends of a trace's runs, in the order of their ends, once there are so many.
+func ends(t *testing.T, c *collector.Collector, trace string, count int) []string {
+	t.Helper()
+	var told []string
+	c.Await(t, trace, func(spans []collector.Span) bool {
+		told = nil
+		slices.SortFunc(spans, func(a, b collector.Span) int { return a.End.Compare(b.End) })
+		for _, s := range spans {
+			switch a := s.Attributes; s.Operation() {
+			case "run", "finish":
+				told = append(told, strings.TrimSpace(s.Operation()+" "+a["troupe.attempt"]+" "+s.Resource["troupe.node"]+" "+a["troupe.outcome"]+a["troupe.status"]+" "+a["error.type"]))
+			}
+		}
+		return len(told) >= count
+	})
+	return told
+}
+
+// TestTracingOfLostRuns holds that a run whose worker is killed has its end in the trace, and one that is placed again is not called abandoned.
+func TestTracingOfLostRuns(t *testing.T) {
+	t.Parallel()
+	c := collector.Start(t)
+	n := start(t, options{packs: []string{mortals(t)}, config: "tracing: {enabled: true, endpoint: '" + c.URL() + "'}\n"})
+
+	parent, id := traceOf(40)
+	n.finish(t, n.submitIn(t, parent, "", "stage.dies"))
+	require.Equal(t, []string{"run 1 n1 abandoned worker_lost", "finish 1 n1 abandoned"}, ends(t, c, id, 2))
+
+	parent, id = traceOf(41)
+	e := n.finish(t, n.submitIn(t, parent, "", "stage.again"))
+	require.Equal(t, "completed", e.text("status"))
+	require.Equal(t, []string{"run 1 n1 rescued worker_lost", "finish 1 n1 requested", "run 2 n1 completed", "finish 2 n1 completed"}, ends(t, c, id, 4))
+
+	parent, id = traceOf(42)
+	waits := n.submitIn(t, parent, "", "stage.waits")
+	worker := n.stands(t, waits, "running").text("worker")
+	n.prints(t, "worker", "kill", worker)
+	status := n.finish(t, waits).text("status")
+	code := n.get(t, "/api/v1/executions/"+waits).text("error", "code")
+	require.Equal(t, []string{"run 1 n1 " + status + " " + code, "finish 1 n1 " + status}, ends(t, c, id, 2))
+}
+
+// TestTracingOfALostNode holds that another node has the end of the runs of one that is killed in their traces.
+func TestTracingOfALostNode(t *testing.T) {
+	t.Parallel()
+	c, v := collector.Start(t), newVenue(t)
+	folder := mortals(t)
+	begin := func(name string) *node {
+		return start(t, options{packs: []string{folder}, config: "tracing: {enabled: true, endpoint: '" + c.URL() + "'}\n", flags: []string{"--name", name, "--store", v.database}})
+	}
+	n1, n2 := begin("n1"), begin("n2")
+	n1.prints(t, "cordon", "node", "n1", "--reason", "its workers take nothing")
+	lostIn, lost := traceOf(43)
+	movedIn, moved := traceOf(44)
+	one, two := n1.submitIn(t, lostIn, "", "stage.waits"), n1.submitIn(t, movedIn, "", "stage.moves")
+	n1.stands(t, one, "running")
+	n1.stands(t, two, "running")
+	n2.kill()
+	require.Equal(t, "abandoned", n1.finish(t, one).text("status"))
+	n1.prints(t, "uncordon", "node", "n1")
+	require.Equal(t, "completed", n1.finish(t, two).text("status"))
+	require.Equal(t, []string{"finish 1 n1 abandoned worker_lost"}, ends(t, c, lost, 1))
+	require.Equal(t, []string{"finish 1 n1 requested worker_lost", "run 2 n1 completed", "finish 2 n1 completed"}, ends(t, c, moved, 3))
+	spans := c.Trace(lost)
+	end := spans[slices.IndexFunc(spans, func(s collector.Span) bool { return s.Operation() == "finish" })]
+	require.Regexp(t, "^n2/.*python/[0-9]+$", end.Attributes["troupe.worker.id"])
+	require.True(t, end.Failed)
+}
+
 // TestTracingOff holds that a node which is not told to trace calls no collector and gives nothing a trace.
 func TestTracingOff(t *testing.T) {
 	t.Parallel()
