@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/throttle"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -105,7 +106,11 @@ type Recorder struct {
 	wakes     time.Time // when it looks at the parts that wait for their time; zero: they wait for something else
 	apartTold time.Time // when the log was last told of changes that are apart
 	panicTold time.Time // when the log was last told of a telling that panicked
+	abandoned Repeated
 }
+
+// abandonedLines bounds the lines about abandoned executions, a minute: a node that dies may leave many.
+const abandonedLines = 10
 
 // recorded is the end of one transaction; err says why the store did not make it.
 type recorded struct {
@@ -122,7 +127,7 @@ func NewRecorder(cfg RecorderConfig) Child {
 		backlog = &Backlog{}
 	}
 	return Child{Name: "recorder", Kind: "recorder", Cell: cell, Keep: backlog.keep, New: func() actor.Actor {
-		return &Recorder{cfg: cfg, cell: cell, backlog: backlog}
+		return &Recorder{cfg: cfg, cell: cell, backlog: backlog, abandoned: Repeated{gate: throttle.Gate{Burst: abandonedLines}}}
 	}}
 }
 

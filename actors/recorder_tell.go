@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -104,6 +105,7 @@ func (r *Recorder) announce(done *Recorded, told *announced) {
 		}
 		switch {
 		case result.Verdict == store.Applied && result.Execution != nil:
+			r.logAbandoned(result.Execution)
 			r.cfg.Outcomes.Publish(result.Execution)
 			if r.cfg.Elsewhere != nil {
 				r.cfg.Elsewhere(result.Execution)
@@ -113,6 +115,19 @@ func (r *Recorder) announce(done *Recorded, told *announced) {
 			r.cfg.Outcomes.Look(done.Items[i].Change.Target())
 		}
 	}
+}
+
+// logAbandoned names an execution that no worker will end any more.
+func (r *Recorder) logAbandoned(e *messages.Execution) {
+	if e.Status != messages.Abandoned || e.Error == nil {
+		return
+	}
+	fields := append(e.LogFields(), "attempt", e.Attempt, "action", e.Action, "worker", e.WorkerID, "reason", e.Error.Code, "error", e.Error.Message,
+		"failed_by", e.Error.FailedBy)
+	if !e.RetriedAs.IsZero() {
+		fields = append(fields, "retried_as", e.RetriedAs)
+	}
+	r.abandoned.Warn(r.cfg.Logger, "execution abandoned", fields...)
 }
 
 // poolRecords groups records by pool. A node has few pools, so a scan beats a map.

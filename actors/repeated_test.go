@@ -104,6 +104,38 @@ func TestQuarantinedDeadLettersAreLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
+// What a node leaves that dies is named in the log, each with its trace, up to a bound.
+func TestAbandonedExecutionsAreNamedUpToABound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := NewRecorder(RecorderConfig{Outcomes: NewOutcomes(), Logger: hclog.New(&hclog.LoggerOptions{Output: &log})}).New().(*Recorder)
+		e := &messages.Execution{
+			ID: messages.NewExecutionID(), Attempt: 2, Action: "act", WorkerID: "n/pool/0", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost, Message: "gone", FailedBy: "sweep"},
+		}
+		tell := func(verdict store.Verdict) {
+			r.announce(&Recorded{Items: []Item{{Change: &store.Finish{ID: e.ID}}}, Results: []store.Result{{Verdict: verdict, Status: e.Status, Execution: e}}}, &announced{})
+		}
+		tell(store.Already)
+		require.Empty(t, log.String(), "who has made the change logs it")
+		tell(store.Applied)
+		require.Contains(t, log.String(), "[WARN]  execution abandoned: execution="+e.ID.String()+
+			" trace_id=0af7651916cd43dd8448eb211c80319c attempt=2 action=act worker=n/pool/0 reason=worker_lost error=gone failed_by=sweep\n")
+		for range 1000 {
+			tell(store.Applied)
+		}
+		require.Equal(t, abandonedLines, strings.Count(log.String(), "execution abandoned"))
+		time.Sleep(time.Minute)
+		tell(store.Applied)
+		require.Equal(t, abandonedLines+1, strings.Count(log.String(), "execution abandoned"))
+		require.Contains(t, log.String(), "left_out=991")
+		e.Status = messages.Failed
+		tell(store.Applied)
+		require.Equal(t, abandonedLines+1, strings.Count(log.String(), "execution abandoned"))
+	})
+}
+
 // A broker that takes no notice for an hour is tried twice a second, and told of once a minute.
 func TestUntoldNoticesAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()

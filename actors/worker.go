@@ -286,13 +286,23 @@ func (w *Worker) giveBack() { w.queue.giveBack("its worker leaves", w.ending.by)
 
 // cancel stops the run it names, or keeps the wish for one that is claimed but has not begun.
 func (w *Worker) cancel(m *CancelRun) {
+	claimed := w.queue.claims(m.Placement)
 	switch {
 	case w.slot.holds(m.Placement):
+		w.tellCancel(w.slot.run.Execution, m)
 		w.slot.stop(stopCancel, "cancelled by "+orCaller(m.By))
-	case w.queue.claims(m.Placement):
+	case claimed != nil:
+		w.tellCancel(claimed, m)
 		w.queue.cancel(m.Placement)
 	default:
 		w.queue.drop(m.Placement)
+	}
+}
+
+// tellCancel logs that another node has passed on a cancel. The worker does it, which knows the trace of what it runs.
+func (w *Worker) tellCancel(e *messages.Execution, m *CancelRun) {
+	if !m.Peer.IsZero() {
+		w.cfg.Logger.Info("run is to be cancelled, says a peer", append(e.LogFields(), "attempt", e.Attempt, "worker", w.id, "by", m.By, "peer", m.Peer)...)
 	}
 }
 

@@ -1,14 +1,17 @@
 package actors
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
@@ -81,6 +84,24 @@ func TestAResultBeatsTheCancel(t *testing.T) {
 		s.ends(p, ok())
 		require.Equal(t, messages.Completed, s.rows.get(p).Status)
 		s.is(lifecycle.Ready)
+	})
+}
+
+// A cancel that another node passes on is logged with the trace of its run, and one of this node's is not logged.
+func TestACancelOfAPeerIsLoggedWithItsTrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		a := &act{traits: lives}
+		s := play(t, a, func(c *WorkerConfig) { c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log}) })
+		p := s.runs(func(e *messages.Execution) { e.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" })
+		peer := messages.NewIncarnation()
+		s.send(&CancelRun{Placement: messages.Placement{Execution: p.Execution, Attempt: p.Attempt + 1}, Peer: peer})
+		require.NotContains(t, log.String(), "cancelled", "it is not here")
+		s.send(&CancelRun{Placement: p, By: "ann", Peer: peer})
+		require.Contains(t, log.String(), "run is to be cancelled, says a peer: execution="+p.Execution.String()+
+			" trace_id=0af7651916cd43dd8448eb211c80319c attempt=1 worker=node/pool/0 by=ann peer="+peer.String())
+		s.send(&CancelRun{Placement: p})
+		require.Equal(t, 1, strings.Count(log.String(), "is to be cancelled"))
 	})
 }
 

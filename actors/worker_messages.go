@@ -33,6 +33,7 @@ type (
 	CancelRun struct {
 		Placement messages.Placement
 		By        string
+		Peer      messages.Incarnation // the node that says so; zero: this one
 	}
 	// Probe asks for a health check now. Answer, where set, gets the result.
 	Probe struct{ Answer *ProbeQuestion }

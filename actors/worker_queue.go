@@ -55,11 +55,15 @@ func (q *workQueue) add(m *Execute) {
 }
 
 // holds reports whether the placement is claimed: it runs, or is the next to run.
-func (q *workQueue) holds(p messages.Placement) bool { return q.slot.holds(p) || q.claims(p) }
+func (q *workQueue) holds(p messages.Placement) bool { return q.slot.holds(p) || q.claims(p) != nil }
 
-// claims reports whether the placement is claimed and has not begun.
-func (q *workQueue) claims(p messages.Placement) bool {
-	return slices.ContainsFunc(q.claimed, func(e *messages.Execution) bool { return e.Placement() == p })
+// claims returns the execution of a placement that is claimed and has not begun; nil: it is not here.
+func (q *workQueue) claims(p messages.Placement) *messages.Execution {
+	at := slices.IndexFunc(q.claimed, func(e *messages.Execution) bool { return e.Placement() == p })
+	if at < 0 {
+		return nil
+	}
+	return q.claimed[at]
 }
 
 // pop takes out the execution to begin next; nil: none is claimed.

@@ -56,8 +56,7 @@ func (s steered) cancel(_ context.Context, r peers.Request, m wire.Cancel) (wire
 	if !s.cfg.Pools.Has(m.Pool) {
 		return done(messages.Problemf(messages.CodeNotFound, "there is no pool %q", m.Pool))
 	}
-	s.cfg.Logger.Info("run is to be cancelled, says a peer", "execution", r.About.Execution, "attempt", r.About.Attempt, "by", m.By, "peer", r.From)
-	s.cfg.Pools.Tell(m.Pool, &supervisor.CancelAgain{Placement: r.About, Slot: m.Slot, By: m.By})
+	s.cfg.Pools.Tell(m.Pool, &supervisor.CancelAgain{Placement: r.About, Slot: m.Slot, By: m.By, Peer: r.From})
 	return done(nil)
 }
 

@@ -99,7 +99,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	case *Cordon: // of operators
 		p.cordon(m)
 	case *CancelAgain:
-		p.workers.CancelRun(m.Placement, m.Slot, m.By)
+		p.workers.CancelRun(m.Slot, &actors.CancelRun{Placement: m.Placement, By: m.By, Peer: m.Peer})
 	case *KillWorker:
 		p.workers.Kill(m.Slot, m.Generation, m.By)
 	case *ProbeWorker:

@@ -55,7 +55,8 @@ type (
 	CancelAgain struct {
 		Placement messages.Placement
 		Slot      messages.Slot
-		By        string // who asked, where that is known
+		By        string               // who asked, where that is known
+		Peer      messages.Incarnation // the node that says so; zero: this one
 	}
 	// KillWorker ends a worker at once; it is replaced. One of another generation is left alone; 0: whichever there is.
 	KillWorker struct {

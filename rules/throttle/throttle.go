@@ -1,4 +1,4 @@
-// Package throttle decides which repetitions of one log message are written: the first, and then one in an interval. It
+// Package throttle decides which repetitions of one log message are written: the first, and then one, or a few, in an interval. It
 // decides by values alone; whoever logs brings the time, and the lock where several goroutines share a Gate.
 package throttle
 
@@ -10,9 +10,11 @@ const Every = time.Minute
 // Gate is about one message of one source. Its zero value is ready for use.
 type Gate struct {
 	Every time.Duration // 0: Every
+	Burst int           // messages of an interval; 0: one
 
-	last     time.Time // when the message was last written; zero: never
-	withheld int       // since then
+	last     time.Time // when the interval began; zero: never
+	written  int       // in the interval
+	withheld int       // likewise
 }
 
 // LeftOut is what the message says of those that were withheld, as a pair for the log.
@@ -31,10 +33,14 @@ func (g *Gate) Pass(now time.Time) (pass bool, withheld int) {
 		every = Every
 	}
 	if since := now.Sub(g.last); !g.last.IsZero() && since >= 0 && since < every {
+		if g.written < g.Burst {
+			g.written++
+			return true, 0
+		}
 		g.withheld++
 		return false, 0
 	}
 	withheld = g.withheld
-	g.last, g.withheld = now, 0
+	g.last, g.written, g.withheld = now, 1, 0
 	return true, withheld
 }

@@ -16,6 +16,7 @@ func TestGate(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		every time.Duration
+		burst int
 		steps []step
 	}{
 		"first, then once a minute": {steps: []step{
@@ -23,10 +24,14 @@ func TestGate(t *testing.T) {
 			{time.Minute + time.Second, false, 0}, {2 * time.Minute, true, 1}, {time.Hour, true, 0},
 		}},
 		"its own interval": {every: time.Second, steps: []step{{0, true, 0}, {999 * time.Millisecond, false, 0}, {time.Second, true, 1}}},
-		"clock set back":   {steps: []step{{time.Hour, true, 0}, {time.Minute, true, 0}, {2 * time.Minute, true, 0}}},
+		"a few at once": {burst: 3, steps: []step{
+			{0, true, 0}, {0, true, 0}, {30 * time.Second, true, 0}, {31 * time.Second, false, 0}, {time.Minute - 1, false, 0},
+			{time.Minute, true, 2}, {time.Minute, true, 0}, {time.Minute, true, 0}, {time.Minute, false, 0}, {3 * time.Minute, true, 1},
+		}},
+		"clock set back": {steps: []step{{time.Hour, true, 0}, {time.Minute, true, 0}, {2 * time.Minute, true, 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := Gate{Every: c.every}
+			g := Gate{Every: c.every, Burst: c.burst}
 			for i, s := range c.steps {
 				pass, withheld := g.Pass(start.Add(s.at))
 				require.Equal(t, s.pass, pass, "step %d", i)

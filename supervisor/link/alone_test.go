@@ -29,17 +29,17 @@ func (c *crowd) Take(_ messages.Slot, _ messages.Generation, m *actors.Take) boo
 	c.takes = append(c.takes, m)
 	return !c.gone
 }
-func (c *crowd) Execute(*broker.Work) bool                           { return true }
-func (c *crowd) Drop(messages.Slot, messages.Placement)              {}
-func (c *crowd) EndSession(messages.Slot, string, int64)             {}
-func (c *crowd) Expired(messages.Slot, messages.Placement)           {}
-func (c *crowd) CancelRun(messages.Placement, messages.Slot, string) {}
-func (c *crowd) Has(messages.Slot, messages.Generation) bool         { return true }
-func (c *crowd) Standings() []roster.WorkerSeen                      { return c.stands }
-func (c *crowd) QueueAttached(string)                                {}
-func (c *crowd) ShareQueue() int                                     { return 1 }
-func (c *crowd) Broken() (bool, string, string)                      { return false, "", "" }
-func (c *crowd) ShowRouting(string)                                  {}
+func (c *crowd) Execute(*broker.Work) bool                   { return true }
+func (c *crowd) Drop(messages.Slot, messages.Placement)      {}
+func (c *crowd) EndSession(messages.Slot, string, int64)     {}
+func (c *crowd) Expired(messages.Slot, messages.Placement)   {}
+func (c *crowd) CancelRun(messages.Slot, *actors.CancelRun)  {}
+func (c *crowd) Has(messages.Slot, messages.Generation) bool { return true }
+func (c *crowd) Standings() []roster.WorkerSeen              { return c.stands }
+func (c *crowd) QueueAttached(string)                        {}
+func (c *crowd) ShareQueue() int                             { return 1 }
+func (c *crowd) Broken() (bool, string, string)              { return false, "", "" }
+func (c *crowd) ShowRouting(string)                          {}
 
 // heard is a router of the node, which only listens.
 type heard struct {

@@ -47,7 +47,7 @@ type Workers interface {
 	Drop(n messages.Slot, pl messages.Placement)
 	EndSession(n messages.Slot, session string, epoch int64)
 	Expired(n messages.Slot, pl messages.Placement)
-	CancelRun(pl messages.Placement, n messages.Slot, by string)
+	CancelRun(n messages.Slot, m *actors.CancelRun)
 	Has(n messages.Slot, gen messages.Generation) bool
 	Standings() []roster.WorkerSeen
 	QueueAttached(queue string)

@@ -152,7 +152,7 @@ func (l *Link) cancelled(c *store.Cancel, r *store.Result) {
 	}
 	pl := r.Execution.Placement()
 	if r.Status == messages.Cancelling {
-		l.workers.CancelRun(pl, r.Execution.Worker.Slot, c.By)
+		l.workers.CancelRun(r.Execution.Worker.Slot, &actors.CancelRun{Placement: pl, By: c.By})
 		return
 	}
 	l.Tell(roster.Withdrawn{ID: c.ID})

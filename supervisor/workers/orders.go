@@ -64,14 +64,14 @@ func (w *Workers) Expired(n messages.Slot, pl messages.Placement) {
 }
 
 // CancelRun has whichever generation of a slot runs a placement stop it.
-func (w *Workers) CancelRun(pl messages.Placement, n messages.Slot, by string) {
+func (w *Workers) CancelRun(n messages.Slot, order *actors.CancelRun) {
 	s := w.slots.at(n)
 	if s == nil {
 		return
 	}
 	for _, m := range []*member{s.cur, s.next} {
 		if m != nil {
-			w.Send(m.pid, &actors.CancelRun{Placement: pl, By: by})
+			w.Send(m.pid, order)
 		}
 	}
 }
