@@ -298,7 +298,7 @@ func (m *Member) saw(p *pulsed) {
 		if news(now.Reach) {
 			tell = m.cfg.Logger.Warn
 		}
-		tell("node stands otherwise with a peer", "node", m.nodes[inc].Name, "incarnation", inc, "reach", now.Reach, "reason", now.Why)
+		tell("node stands otherwise with a peer", "node", m.nodes[inc].Name, "incarnation", inc, "reach", now.Reach.String(), "reason", now.Why)
 	}
 	for inc := range m.stood {
 		if _, lives := standings[inc]; !lives {

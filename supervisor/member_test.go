@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +38,26 @@ func TestANodeIsLostWhetherOrNotTheBeatComesFirst(t *testing.T) {
 	require.Equal(t, "b", down[0].Name)
 	m.do(membership.Down{Incarnation: messages.NewIncarnation()})
 	require.Empty(t, down[1].Ended, "another node has declared it")
+}
+
+// How a node stands with another is a word in the log, also where the log is JSON.
+func TestHowANodeStandsIsLoggedAsAWord(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	other := messages.NewIncarnation()
+	m := &Member{
+		cfg: MemberConfig{
+			Logger: hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true}),
+			Saw: func(time.Time, bool, []membership.Other, []store.Node) map[messages.Incarnation]membership.Standing {
+				return map[messages.Incarnation]membership.Standing{other: {Reach: membership.Suspect, Why: "it refuses"}}
+			},
+		},
+		nodes: map[messages.Incarnation]store.Node{other: {Incarnation: other, Name: "b"}}, stood: map[messages.Incarnation]membership.Reach{},
+	}
+	for range 2 {
+		m.saw(&pulsed{event: membership.Renewed{}})
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "node stands otherwise with a peer"))
+	require.Contains(t, log.String(), `"reach":"suspect"`)
+	require.Contains(t, log.String(), `"reason":"it refuses"`)
 }

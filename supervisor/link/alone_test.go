@@ -1,10 +1,12 @@
 package link
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
@@ -79,6 +81,8 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 		return wire.PoolReportResult{}, nil
 	}}
 	s.Config.Serves = "same"
+	var log bytes.Buffer
+	s.Config.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
 	var recorded []string
 	s.Config.Journal = func(e messages.JournalEntry) { recorded = append(recorded, e.What+" "+e.Reason+string(e.Detail)) }
 	l, own := New(s, Left{}), &heard{}
@@ -94,6 +98,7 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 	l.SendReport()
 	w.Answer()
 	require.Equal(t, lead.Following, l.mode.Mode())
+	require.Contains(t, log.String(), `"mode":"following"`, "a word")
 	require.Equal(t, 1, own.rests)
 	require.Len(t, sent, 1)
 	require.Len(t, sent[0].Entries, 2, "the worker, and what runs on it")

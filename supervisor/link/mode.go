@@ -46,7 +46,7 @@ func (l *Link) changed(change lead.Change) {
 	}
 	s := l.Leading()
 	l.recordMode(change, &s)
-	l.Config.Logger.Info("pool is routed otherwise", "mode", s.Mode, "router", s.Name, "incarnation", s.Router, "epoch", s.Epoch, "why", s.Why)
+	l.Config.Logger.Info("pool is routed otherwise", "mode", s.Mode.String(), "router", s.Name, "incarnation", s.Router, "epoch", s.Epoch, "why", s.Why)
 	l.ShowMode()
 }
 
