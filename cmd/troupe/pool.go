@@ -105,6 +105,9 @@ func drainText(d *view.Drain, more bool) string {
 		about = "at least "
 	}
 	rates := fmt.Sprintf("From %s to %s, %.2f a second were submitted and %.2f a second ended", clock(d.From), clock(d.To), d.In, d.Out)
+	if d.Waiting == 0 && !more {
+		return fmt.Sprintf("Nothing waits. %s.", rates)
+	}
 	if d.Seconds == nil {
 		return fmt.Sprintf("%s%d wait, and at these rates they do not become fewer. %s.", about, d.Waiting, rates)
 	}

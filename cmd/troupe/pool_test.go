@@ -37,4 +37,8 @@ func TestAPoolIsShown(t *testing.T) {
 	require.Contains(t, s.call(t, "pool", "go", "-o", "json").out, `"by_cause"`)
 	r = serve(t, map[string]string{"GET /api/v1/pools/go": pool + `"drain":{"waiting":9,"in_per_second":2,"out_per_second":1},"waiting_more":true}`}).call(t, "pool", "go")
 	require.Contains(t, r.out, "at least 9 wait, and at these rates they do not become fewer.")
+	r = serve(t, map[string]string{"GET /api/v1/pools/go": pool + `"drain":{"waiting":0,"in_per_second":2,"out_per_second":1}}`}).call(t, "pool", "go")
+	require.Contains(t, r.out, "\nNothing waits. From ")
+	require.Contains(t, r.out, ", 2.00 a second were submitted and 1.00 a second ended.\n")
+	require.NotContains(t, r.out, "fewer")
 }
