@@ -26,20 +26,14 @@ func (x executions) get() *cobra.Command {
 	var events, chain bool
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show one execution", Args: exactly("ID"),
-		Long: "Show one execution with its status, parameters and result. --events shows its events instead, and --chain its retries.",
+		Long: "Show one execution with its status, parameters and result. --events shows its events instead, --chain its retries, and both\n" +
+			"its retries and then its own events.",
 	}
 	cmd.Flags().BoolVar(&events, "events", false, "show its events instead")
 	cmd.Flags().BoolVar(&chain, "chain", false, "show its whole retry chain instead")
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		switch {
-		case events:
-			return x.showEvents(ctx, c, args[0])
-		case chain:
-			var v api.ChainView
-			if err := c.Get(ctx, executionPath(args[0], "/chain"), &v); err != nil {
-				return err
-			}
-			return x.showExecutions(v, v.Executions, c.Now())
+		if events || chain {
+			return x.showHistory(ctx, c, args[0], chain, events)
 		}
 		v, err := c.Execution(ctx, args[0])
 		if err != nil {
@@ -85,11 +79,40 @@ func progressText(l view.Live) string {
 	return text
 }
 
-func (x executions) showEvents(ctx context.Context, c *client.Client, id string) error {
-	var v api.EventsView
-	if err := c.Get(ctx, executionPath(id, "/events"), &v); err != nil {
+// showHistory shows an execution's retry chain, its events, or both.
+func (x executions) showHistory(ctx context.Context, c *client.Client, id string, chain, events bool) error {
+	var all struct {
+		api.ChainView
+		api.EventsView
+	}
+	if chain {
+		if err := c.Get(ctx, executionPath(id, "/chain"), &all.ChainView); err != nil {
+			return err
+		}
+	}
+	if events {
+		if err := c.Get(ctx, executionPath(id, "/events"), &all.EventsView); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !events:
+		return x.showExecutions(all.ChainView, all.Executions, c.Now())
+	case !chain:
+		return x.showEvents(all.EventsView)
+	case x.output == "json":
+		return x.printJSON(all)
+	}
+	if err := x.showExecutions(nil, all.Executions, c.Now()); err != nil {
 		return err
 	}
+	if _, err := fmt.Fprintf(x.out, "\nEvents of %s:\n", visible(id)); err != nil {
+		return err
+	}
+	return x.showEvents(all.EventsView)
+}
+
+func (x executions) showEvents(v api.EventsView) error {
 	rows := make([][]string, len(v.Events))
 	for i, e := range v.Events {
 		rows[i] = []string{clock(e.At), fmt.Sprint(e.Attempt), e.Kind, e.From.String() + " → " + e.To.String(), e.Reason, e.Worker, e.By}

@@ -21,6 +21,34 @@ func TestGetShowsTheTracebackAndWhyNoRetryComes(t *testing.T) {
 	require.Contains(t, r.out, "\n\nTraceback (most recent call last):\n  File \"x.py\", line 3\nKeyError: 'a'·[31m\n")
 }
 
+// Who asks for the chain and for the events gets both, and each alone is as before.
+func TestGetShowsTheChainAndTheEvents(t *testing.T) {
+	t.Parallel()
+	path := "GET /api/v1/executions/" + id2
+	s := serve(t, map[string]string{
+		path + "/chain":  `{"executions":[` + execution(id1, "failed", "") + `,` + execution(id2, "completed", "") + `]}`,
+		path + "/events": `{"events":[{"at":"2026-01-02T12:00:00Z","attempt":1,"kind":"take_back","from":"scheduled","to":"requested","reason":"claim_timeout","worker":"n/go/0"}],"more":true}`,
+	})
+	both := s.call(t, "get", id2, "--chain", "--events")
+	require.Zero(t, both.code, both.err)
+	require.Regexp(t, `(?s)^ID .*\n`+id1+` .*failed.*\n`+id2+` .*completed.*\n\nEvents of `+id2+`:\nAT .*take_back .*claim_timeout +n/go/0`, both.out)
+	chain, events := s.call(t, "get", id2, "--chain"), s.call(t, "get", id2, "--events")
+	require.Equal(t, chain.out+"\nEvents of "+id2+":\n"+events.out, both.out)
+	require.NotContains(t, chain.out, "take_back")
+	require.NotContains(t, events.out, "completed")
+	var all struct {
+		Executions []struct{ ID string }
+		Events     []struct{ Kind string }
+		More       bool
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.call(t, "get", id2, "--chain", "--events", "-o", "json").out), &all))
+	require.Len(t, all.Executions, 2)
+	require.Equal(t, "take_back", all.Events[0].Kind)
+	require.True(t, all.More)
+	require.NotContains(t, s.call(t, "get", id2, "--chain", "-o", "json").out, `"events"`)
+	require.NotContains(t, s.call(t, "get", id2, "--events", "-o", "json").out, `"executions"`)
+}
+
 func TestGetShowsTheProgressOfARun(t *testing.T) {
 	t.Parallel()
 	path := "GET /api/v1/executions/" + id1
