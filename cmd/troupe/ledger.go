@@ -88,7 +88,7 @@ func ledgerRows(v *rollup.Ledger) [][]string {
 	for _, also := range []struct {
 		what string
 		n    int64
-	}{{"retries of others", v.Retries}, {"interrupted by a worker's end", v.Repeated}, {"taken back before the claim", v.TakenBack}, {"told of lost state", v.StateLost},
+	}{{"retries of others", v.Retries}, {"interrupted by a worker's end", v.Repeated}, {"taken back, not claimed since", v.TakenBack}, {"told of lost state", v.StateLost},
 		{"times that a session's state was restored", v.Restored.N}, {"runs that met a session's lost state", v.Lost.N}} {
 		if also.n > 0 {
 			rows = append(rows, row(also.what, also.n))
