@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Worker } from '../api/types'
-import { cancelQuestion, cordonQuestion, cordonSaid, discardQuestion, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, submitQuestion } from './steer'
+import { cancelQuestion, cordonQuestion, cordonSaid, discardQuestion, doneSaid, drainQuestion, drainSaid, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, shutdownOf, submitQuestion } from './steer'
 
 const worker = (id: string, more: Partial<Worker> = {}): Worker => {
   const [node, pool] = id.split('/') as [string, string]
@@ -50,10 +50,21 @@ describe('what is asked before a cordon', () => {
 
 describe('what is asked before other commands', () => {
   it('wants the name of a node that is the last of a pool, or may be', () => {
-    expect(drainQuestion('a', [])).toMatchObject({ text: 'It takes no new work, finishes what runs, and ends. Others take the work of its pools.' })
+    expect(drainQuestion('a', [])).toMatchObject({ text: 'It takes no new work, waits as long as its worker.shutdown_timeout allows for what runs, and ends. What runs longer is ended as abandoned. Others take the work of its pools.' })
+    expect(drainQuestion('a', [], 30).text).toContain('waits up to 30 s for what runs, and ends. What runs longer is ended as abandoned.')
     expect(drainQuestion('a', [])).not.toHaveProperty('typed')
     expect(drainQuestion('a', ['go'])).toMatchObject({ typed: 'a', text: expect.stringContaining('the last that takes work of the pool go:') })
     expect(drainQuestion('a', undefined)).toMatchObject({ typed: 'a', text: expect.stringContaining('could not be found out') })
+  })
+  it('says how long a node that drains waits', () => {
+    expect(drainSaid(0, 30)).toBe('Nothing runs on it any more.')
+    expect(drainSaid(1, 30)).toBe('1 execution runs on it. It waits up to 30 s for it, and then ends: what runs longer is ended as abandoned.')
+    expect(drainSaid(2, undefined)).toBe('2 executions run on it. It waits as long as its worker.shutdown_timeout allows for them, and then ends: what runs longer is ended as abandoned.')
+    expect(doneSaid({ kind: 'node', name: 'i', done: 'drain' }, 'a')).toBe('Node a drains: it takes no new work, waits for what runs, and ends')
+  })
+  it('reads how long that is in the configuration', () => {
+    const settings = (value: string) => ({ settings: [{ key: 'worker.count', value: '2', source: 'default' }, { key: 'worker.shutdown_timeout', value, source: 'default' }] })
+    expect([settings('30'), settings('0.5'), settings('soon'), settings(''), { settings: [] }, undefined].map(shutdownOf)).toEqual([30, 0.5, undefined, undefined, undefined, undefined])
   })
   it('says what runs on a worker that is killed, and what becomes of it', () => {
     expect(killQuestion('a/go/0', nothing).text).toContain('It runs nothing now.')

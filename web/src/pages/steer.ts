@@ -1,6 +1,7 @@
 // Whether a cordon takes away the last that takes work, what is asked before a command, and what its answer says.
-import type { CordonAnswer, DeadLetter, DoneAnswer, Execution, Health, Worker } from '../api/types'
+import type { Configuration, CordonAnswer, DeadLetter, DoneAnswer, Execution, Health, Worker } from '../api/types'
 import type { Question, Told } from '../state/session.svelte'
+import { duration } from '../state/time'
 import { short } from '../ui/text'
 
 export interface Thing {
@@ -45,10 +46,25 @@ export function cordonQuestion(t: Thing, last: readonly string[] | undefined): Q
 
 const poolsOf = (last: readonly string[]) => `${last.length === 1 ? 'the pool' : 'the pools'} ${last.length > 5 ? `${last.slice(0, 5).join(', ')} and ${last.length - 5} more` : listed(last)}`
 
-/** What is asked before a drain. Last are the pools of which nobody takes work behind it: then the node's name is typed. Undefined: that is not known. */
-export function drainQuestion(name: string, last: readonly string[] | undefined): Question {
+/** How long a node that drains waits for what runs, in words. Seconds are its worker.shutdown_timeout; undefined: that is not known. */
+export const waitsFor = (seconds: number | undefined): string => (seconds === undefined ? 'as long as its worker.shutdown_timeout allows' : `up to ${duration(seconds * 1000)}`)
+
+/** What is said of the work of a node that drains. */
+export function drainSaid(running: number, seconds: number | undefined): string {
+  if (running === 0) return 'Nothing runs on it any more.'
+  return `${running.toLocaleString('en')} ${running === 1 ? 'execution runs' : 'executions run'} on it. It waits ${waitsFor(seconds)} for ${running === 1 ? 'it' : 'them'}, and then ends: what runs longer is ended as abandoned.`
+}
+
+/** The worker.shutdown_timeout of a configuration, in seconds; undefined: it does not say. */
+export function shutdownOf(c: Pick<Configuration, 'settings'> | undefined): number | undefined {
+  const seconds = Number(c?.settings.find((s) => s.key === 'worker.shutdown_timeout')?.value || NaN)
+  return Number.isFinite(seconds) ? seconds : undefined
+}
+
+/** What is asked before a drain. Seconds are the node's worker.shutdown_timeout, where that is known. Last are the pools of which nobody takes work behind it: then the node's name is typed. Undefined: that is not known. */
+export function drainQuestion(name: string, last: readonly string[] | undefined, seconds?: number): Question {
   const ask = { title: `Drain the node ${name}?`, act: 'Drain it', danger: true, why: true }
-  const text = 'It takes no new work, finishes what runs, and ends.'
+  const text = `It takes no new work, waits ${waitsFor(seconds)} for what runs, and ends. What runs longer is ended as abandoned.`
   const until = 'new executions wait, or fail if their action says so, until another node serves them.'
   if (!last) return { ...ask, typed: name, text: `${text} It could not be found out whether others take its work. If none does, ${until}` }
   if (last.length === 0) return { ...ask, text: `${text} Others take the work of its pools.` }
@@ -109,7 +125,7 @@ export const cordonSaid = (t: Thing, a: CordonAnswer): string => `${t.kind.charA
 /** What the answer to an order says, which the node has taken and not yet carried out. */
 export function doneSaid(a: DoneAnswer, name: string): string {
   if (a.done === 'kill') return `Worker ${name} is ended; another generation follows`
-  if (a.done === 'drain') return `Node ${name} drains: it finishes what runs, and ends`
+  if (a.done === 'drain') return `Node ${name} drains: it takes no new work, waits for what runs, and ends`
   return `${a.kind} ${name}: ${a.done} is accepted`
 }
 

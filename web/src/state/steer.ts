@@ -1,7 +1,7 @@
 // Commands to nodes, pools, workers, executions and dead letters: the cordon with its opposite, the probe, the end of a worker, the drain, cancel and retry.
 import { get } from '../api/client'
-import type { CordonAnswer, DoneAnswer, Execution, Health, NodeList, PoolList, WorkerDetail, WorkerList } from '../api/types'
-import { cancelQuestion, cordonQuestion, cordonSaid, discardQuestion, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, workersMax, type Letter, type Running, type Thing } from '../pages/steer'
+import type { Configuration, CordonAnswer, DoneAnswer, Execution, Health, Node, NodeList, PoolList, WorkerDetail, WorkerList } from '../api/types'
+import { cancelQuestion, cordonQuestion, cordonSaid, discardQuestion, doneSaid, drainQuestion, killQuestion, lastOf, nothing, probeSaid, requeueQuestion, retryQuestion, runsOf, shutdownOf, workersMax, type Letter, type Running, type Thing } from '../pages/steer'
 import { ended } from '../ui/status'
 import { short } from '../ui/text'
 import { act } from './act'
@@ -73,9 +73,17 @@ export async function retry(e: Execution, after: () => void): Promise<void> {
   after()
 }
 
-export async function drain(node: { incarnation: string; name: string }, after: () => void): Promise<void> {
+/** How long a node waits for what runs once it drains, in seconds; undefined: that is not known. A node says it only of itself. */
+const patienceOf = async (node: Pick<Node, 'reach'>): Promise<number | undefined> =>
+  (node.reach === 'self' ? shutdownOf(await get<Configuration>('api/v1/config').catch(() => undefined)) : undefined)
+
+export async function drain(node: Pick<Node, 'incarnation' | 'name' | 'reach'>, after: () => void): Promise<void> {
   const thing: Thing = { kind: 'node', id: node.incarnation, name: node.name }
-  if (await act(`${addressOf(thing)}/drain`, (a: DoneAnswer) => doneSaid(a, node.name), async () => drainQuestion(node.name, await lasts(thing)))) after()
+  const ask = async () => {
+    const [last, seconds] = await Promise.all([lasts(thing), patienceOf(node)])
+    return drainQuestion(node.name, last, seconds)
+  }
+  if (await act(`${addressOf(thing)}/drain`, (a: DoneAnswer) => doneSaid(a, node.name), ask)) after()
 }
 
 /** Requeues or discards a dead letter, and says what the requeue made. */
