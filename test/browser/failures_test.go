@@ -104,6 +104,10 @@ func TestTheStoreIsAwayUnderOpenPages(t *testing.T) {
 		return regexp.MustCompile(`ready\t.*\t2\t1\t`).MatchString(strings.ReplaceAll(fleet.text("tbody tr:first-child"), "\n", ""))
 	})
 	require.Zero(t, fleet.count(".stale, .trouble"), "the fleet is live without the store")
+	alone := open(t, n, "/console/nodes")
+	alone.shows(".list tbody", "n1")
+	require.Regexp(t, `–\s+–`, alone.text(".list tbody tr"), "neither its start nor its heartbeat is known without the store")
+	require.Zero(t, alone.count(".list tbody time"))
 	require.NoError(t, store.Start())
 	for _, p := range pages {
 		p.front()

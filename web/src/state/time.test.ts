@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { age, clock, duration, moment, oldOf, whole } from './time'
+import { age, clock, duration, known, moment, oldOf, whole } from './time'
 
 describe('duration', () => {
   for (const [ms, text] of [
@@ -25,4 +25,9 @@ describe('age and clock', () => {
 
 describe('oldOf', () => {
   for (const [ms, want] of [[0, 'now'], [4999, 'now'], [5000, '5.0 s old'], [185_000, '3 min 5 s old']] as const) it(want, () => expect(oldOf(ms)).toBe(want))
+})
+
+it('takes the year 1 for no time', () => {
+  expect(['0001-01-01T00:00:00Z', '', undefined].map(known)).toEqual([undefined, undefined, undefined])
+  expect(['2026-11-25T16:59:55Z', '1970-01-01T00:00:00Z'].map(known)).toEqual(['2026-11-25T16:59:55Z', '1970-01-01T00:00:00Z'])
 })

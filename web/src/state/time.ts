@@ -23,6 +23,9 @@ export function ms(from: string | undefined, to: string | number | undefined): n
   return (typeof to === 'number' ? to : Date.parse(to)) - Date.parse(from)
 }
 
+/** A time of an answer; undefined: there is none. Where a node has no time, it may write the year 1 for that. */
+export const known = (at: string | undefined): string | undefined => (at && !/^0*1-01-01T00:00:00/.test(at) ? at : undefined)
+
 /** How long ago a time was. */
 export function age(at: string, now: number): string {
   const since = now - Date.parse(at)
