@@ -229,6 +229,15 @@ func TestANodeIsDrainedUnderOpenPages(t *testing.T) {
 	require.Equal(t, "completed", ask[execution](t, nodes[0], http.MethodGet, "/api/v1/executions/"+run.ID, nil).Status, "what ran was finished")
 	other.kept()
 	own.kept()
+	type journal struct {
+		Entries []struct {
+			At string `json:"at"`
+		} `json:"entries"`
+	}
+	drains := ask[journal](t, nodes[0], http.MethodGet, "/api/v1/journal?kinds=node&what=draining", nil).Entries
+	require.Len(t, drains, 1)
+	other.visit("/console/changes/" + drains[0].At)
+	other.shows(".nearest .here", "node n2") // its entry has no name
 }
 
 // A token is removed under an open page. The page asks for another one, and shows nothing of what it had.

@@ -53,4 +53,5 @@ it('has a node by its name, where that is known', () => {
   expect(subjectOf({ kind: 'node', subject: nodes[0]!.incarnation }, nodes)).toBe('c')
   expect(subjectOf({ kind: 'node', subject: nodes[0]!.incarnation }, [])).toBe('01a21a9e…6b4e71')
   expect(subjectOf({ kind: 'pool', subject: 'c' }, nodes)).toBe('c')
+  expect(subjectOf(entry({ kind: 'node', subject: nodes[0]!.incarnation, detail: { name: 'of the entry' } }), [])).toBe('of the entry')
 })

@@ -41,6 +41,9 @@ export function text(e: JournalEntry): string {
   return parts.filter(Boolean).join(' · ')
 }
 
-/** What an entry is of, in words: a node by its name, where that is known. */
-export const subjectOf = (e: Pick<JournalEntry, 'kind' | 'subject'>, nodes: readonly { incarnation: string; name: string }[]): string =>
-  e.kind === 'node' ? nodes.find((n) => n.incarnation === e.subject)?.name ?? short(e.subject) : visible(e.subject)
+/** What an entry is of, in words: a node by its name, where the list of nodes or the entry itself has it. */
+export function subjectOf(e: Pick<JournalEntry, 'kind' | 'subject' | 'detail'>, nodes: readonly { incarnation: string; name: string }[]): string {
+  if (e.kind !== 'node') return visible(e.subject)
+  const told = e.detail?.name
+  return visible(nodes.find((n) => n.incarnation === e.subject)?.name ?? (typeof told === 'string' && told ? told : short(e.subject)))
+}
