@@ -119,6 +119,9 @@ func historyRows(entries []messages.JournalEntry, nodes []view.Node) [][]string 
 		e := &entries[i]
 		inc := e.Incarnation.String()
 		why := e.Reason
+		if e.Kind == messages.JournalNode && e.What == "dead" {
+			why = or(store.NodeEnd(e.Reason).Sentence(), why)
+		}
 		if e.Caller != "" {
 			why = joined(why, "by "+e.Caller)
 		}

@@ -120,6 +120,7 @@ func TestHistory(t *testing.T) {
 		{At: noon, Incarnation: inc, Kind: messages.JournalPool, Subject: "python", What: "condition", Reason: "workers_busy",
 			Detail: json.RawMessage(`{"until":"2026-01-02T12:00:01Z","then":"ready","shares":{"workers_busy":0.73,"ready":0.268,"workers_starting":0.002}}`)},
 		{At: noon, Incarnation: inc, Kind: messages.JournalNode, Subject: inc.String(), What: "joined"},
+		{At: noon, Incarnation: inc, Kind: messages.JournalNode, Subject: "x", What: "dead", Reason: string(store.EndLease)},
 		{At: noon, Incarnation: messages.Incarnation{9, 15: 7}, Kind: messages.JournalServer, Subject: "store", What: "away", Reason: "connection refused"},
 	}, []view.Node{{Node: store.Node{Incarnation: inc, Name: "a"}}})))))
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JournalEntry } from '../api/types'
-import { pageOf, subjectOf, text, whatCheck } from './journal'
+import { ends, pageOf, subjectOf, text, whatCheck } from './journal'
 
 const entry = (more: Partial<JournalEntry>): JournalEntry => ({ at: '', incarnation: 'i', number: 1, kind: 'pool', subject: 'go', what: 'condition', ...more })
 
@@ -19,6 +19,8 @@ describe('text', () => {
     [entry({ kind: 'worker', what: 'start_failed', reason: 'error: no module', detail: { starts: 17 } }), 'start_failed: error: no module · ×17'],
     [entry({ kind: 'operator', what: 'cordon', caller: 'ana' }), 'cordon · by ana'],
     [entry({ kind: 'worker', what: 'degraded', reason: 'health_check_failed: health_check_timeout', detail: { from: 'ready', to: 'degraded' } }), 'degraded: health_check_failed: health_check_timeout'],
+    [entry({ kind: 'node', what: 'dead', reason: 'lease', detail: { name: 'c' } }), 'dead: its lease ran out'],
+    [entry({ kind: 'node', what: 'dead', reason: 'of a later release' }), 'dead: of a later release'],
     [entry({ kind: 'node', what: 'fenced', reason: 'lease lost' }), 'fenced: lease lost'],
   ] as const) {
     it(want, () => expect(text(e)).toBe(want))
@@ -54,4 +56,12 @@ it('has a node by its name, where that is known', () => {
   expect(subjectOf({ kind: 'node', subject: nodes[0]!.incarnation }, [])).toBe('01a21a9e…6b4e71')
   expect(subjectOf({ kind: 'pool', subject: 'c' }, nodes)).toBe('c')
   expect(subjectOf(entry({ kind: 'node', subject: nodes[0]!.incarnation, detail: { name: 'of the entry' } }), [])).toBe('of the entry')
+})
+
+const [fleet] = Object.values(import.meta.glob<string>('../../../store/fleet.go', { query: '?raw', import: 'default', eager: true }))
+it('says of a node that ended what the list of nodes says', () => {
+  const words = new Map([...fleet!.matchAll(/(\w+) +NodeEnd = "(\w+)"/g)].map((m) => [m[1], m[2]!]))
+  const sentences = [...fleet!.matchAll(/case (End\w+):\n\t\treturn "(.+)"/g)].map((m) => [words.get(m[1]!), m[2]])
+  expect(sentences).toHaveLength(4)
+  expect(Object.fromEntries(sentences)).toEqual(ends)
 })

@@ -25,8 +25,17 @@ export const shareOf = (part: number): string => (part > 0 && part < 0.005 ? '<1
 /** Why a word is none of what happened; undefined: it may be. */
 export const whatCheck = (v: string): string | undefined => (/^[a-z_]{1,64}$/.test(v) ? undefined : 'want a word of the journal, as dead or reload')
 
+/** How a node ended, in the words that the list of nodes has. */
+export const ends: Readonly<Record<string, string>> = {
+  stopped: 'it stopped in order',
+  lease: 'its lease ran out',
+  refused: 'its process ended: the store had lost its connection, and its address for peers refused others',
+  replaced: 'its process ended: the store had lost its connection, and a later node has its address for peers',
+}
+
 export function text(e: JournalEntry): string {
-  const parts = [e.what === 'condition' ? (e.reason ?? '') : `${e.kind === 'router' ? 'router ' : ''}${e.what}${e.reason ? `: ${e.reason}` : ''}`]
+  const reason = e.kind === 'node' && e.what === 'dead' ? ends[e.reason ?? ''] ?? e.reason : e.reason
+  const parts = [e.what === 'condition' ? (e.reason ?? '') : `${e.kind === 'router' ? 'router ' : ''}${e.what}${reason ? `: ${reason}` : ''}`]
   const detail = (name: string) => { const v = e.detail?.[name]; return typeof v === 'string' || typeof v === 'number' ? v : undefined }
   const shares = e.detail?.shares as Record<string, number> | undefined
   // All of it for the one reason says no more than the reason.
