@@ -232,6 +232,7 @@ func whatLost(t *testing.T, nodes []*node, v *visitor) {
 		v.shows(".verdict", "of 6 accepted, 5 have ended")
 	}
 	v.shows(".ledger", "Deleted by retention")
+	v.shows(".ledger", "Taken back, not claimed since")
 	v.shows(".ledger", "Sessions restored")
 	v.shows(".ledger", "Sessions lost")
 	v.looks("changes")
