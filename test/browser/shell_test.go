@@ -241,10 +241,10 @@ func TestTheAddressIsTheWholeState(t *testing.T) {
 	wrote := submit(t, n, "demo.stream", map[string]any{"text": "one two", "seconds": 0.01}, map[string]any{"wait_seconds": 10})
 	p := open(t, n, "/console/", "404")
 	for _, c := range []struct{ address, selector, shows string }{
-		{"executions?label=test%3Dstate&not.status=completed&order=oldest&from=-6h&panel=facets", ".facets-of-list[open]", "All 1 executions of the list"},
+		{"executions?label=test%3Dstate&not.status=completed&order=oldest&from=-6h&panel=facets", ".facets-of-list[open]", "The only execution of the list"},
 		{"executions?error=address&from=-6h", ".range", "Last 6 h"},
 		{"executions?label=test%3Dstate&panel=none", ".facets-of-list:not([open])", "What the list has, counted"},
-		{"executions?label=test%3Dstate", ".facets-of-list[open]", "All 1 executions of the list"},
+		{"executions?label=test%3Dstate", ".facets-of-list[open]", "The only execution of the list"},
 		{"executions/" + wrote.ID + "?output=open,nowrap,times&find=two", ".written[open] .output:not(.wrap)", "stdout two"},
 		{"pools/go?table=wait,workers", `[aria-label="Wait as a table"] th`, "From"},
 		{"errors?error=address&by=code", "select", "error code"},

@@ -21,6 +21,9 @@ describe('changes', () => {
     expect(verdict(ledger({}))).toBe('It adds up: of 1,203 accepted, 1,200 have ended, 3 are open, and none is missing.')
     expect(verdict(ledger({ accepted: 0, ended: [], open: [] }))).toBe('It adds up: nothing was requested.')
     expect(verdict(ledger({ adds_up: false, missing: 2 }))).toBe('It does not add up: 2 executions that a node has stored are missing.')
+    expect(verdict(ledger({ accepted: 4 }))).toContain('of 4 accepted, 1 has ended, 3 are open')
+    expect(verdict(ledger({ adds_up: false, missing: 1 }))).toBe('It does not add up: 1 execution that a node has stored is missing.')
+    expect(verdict(ledger({ adds_up: false, missing: 1, purged_from: '2030-01-31T08:05:00Z' }))).toContain('1 execution that a node has stored is missing, or was deleted by retention')
   })
   it('say what retention deleted, as far as it is known', () => {
     const gone = ledger({ accepted: 1603, purged: 400 })

@@ -51,12 +51,13 @@ export function sessionsOf(l: Ledger, what?: string): string {
 /** The verdict, in a sentence. */
 export function verdict(l: Ledger): string {
   const open = l.open.reduce((sum, s) => sum + s.n, 0)
-  if (!l.adds_up && l.purged_from) return `It does not add up: ${l.missing.toLocaleString('en')} executions that a node has stored are missing, or were deleted by retention, of which not all is known.`
-  if (!l.adds_up) return `It does not add up: ${l.missing.toLocaleString('en')} executions that a node has stored are missing.`
+  const missing = l.missing === 1 ? '1 execution that a node has stored is missing' : `${l.missing.toLocaleString('en')} executions that a node has stored are missing`
+  if (!l.adds_up && l.purged_from) return `It does not add up: ${missing}, or ${l.missing === 1 ? 'was' : 'were'} deleted by retention, of which not all is known.`
+  if (!l.adds_up) return `It does not add up: ${missing}.`
   if (l.rest && l.from === l.to) return 'Not compared: there is more than is counted at once.'
   const part = l.rest ? ' as far as it was compared' : ''
   if (l.accepted === 0) return `It adds up${part}: nothing was requested.`
-  return `It adds up${part}: of ${l.accepted.toLocaleString('en')} accepted, ${(l.accepted - open).toLocaleString('en')} have ended${l.purged ? `, of them ${purged(l)} deleted by retention` : ''}, ${open === 1 ? '1 is' : `${open.toLocaleString('en')} are`} open, and none is missing.`
+  return `It adds up${part}: of ${l.accepted.toLocaleString('en')} accepted, ${l.accepted - open === 1 ? '1 has' : `${(l.accepted - open).toLocaleString('en')} have`} ended${l.purged ? `, of them ${purged(l)} deleted by retention` : ''}, ${open === 1 ? '1 is' : `${open.toLocaleString('en')} are`} open, and none is missing.`
 }
 
 /** Whether what was compared adds up; undefined where nothing was. */

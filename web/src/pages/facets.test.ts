@@ -27,6 +27,9 @@ describe('counts beside a list', () => {
     expect(said(facets({}))).toBe('All 1,292 executions of the list')
     expect(said(facets({ exact: false }))).toBe('The newest 1,292 executions of the list, as far as was looked')
     expect(said(facets({ basis: 'minutes', exact: false }))).toContain('≈ 1,292 executions that ended')
+    expect(said(facets({ executions: 1 }))).toBe('The only execution of the list')
+    expect(said(facets({ executions: 1, exact: false }))).toBe('The newest execution of the list, as far as was looked')
+    expect(said(facets({ executions: 1, basis: 'minutes', exact: false }))).toContain('≈ 1 execution that ended')
   })
 })
 
