@@ -128,4 +128,7 @@ func TestWhatIsNotThereSaysSo(t *testing.T) {
 	p.shows("main", "There is no such page")
 	p.visit("/console/executions/nope")
 	p.shows("main", "is not known here")
+	p.visit("/console/workers/n1/nope/0")
+	p.shows(".trouble", "not_found")
+	require.Zero(t, p.count(".trouble button"), "it is not there the next time either")
 }

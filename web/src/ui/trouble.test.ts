@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { troubleOf } from './trouble'
+import { again, troubleOf } from './trouble'
 
 describe('what a banner says', () => {
   for (const [status, code, message, title, adds] of [
@@ -12,4 +12,8 @@ describe('what a banner says', () => {
   ] as const) {
     it(code, () => expect(troubleOf({ status, code, message })).toEqual({ title, adds, code: adds && code }))
   }
+})
+
+it('offers to ask again where that may help', () => {
+  expect([0, 403, 429, 500, 503, 404, 400].map((status) => again({ status }))).toEqual([true, true, true, true, true, false, false])
 })

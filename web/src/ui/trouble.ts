@@ -12,3 +12,6 @@ export function troubleOf(p: Problem): { title: string; adds: string; code: stri
   if (p.status >= 500 || p.status === 429) return told('The node cannot answer this now')
   return told('The node refused this')
 }
+
+/** Whether the same question may be answered when it is asked again: not where the node has no such thing, or does not take the question. */
+export const again = (p: Pick<Problem, 'status'>): boolean => p.status !== 404 && p.status !== 400
