@@ -34,6 +34,11 @@ describe('a range', () => {
     expect(chipsOf(q('from=yesterday&to=-1h'), timeKeys).map((c) => c.wrong)).toEqual(['want a time, as 2030-01-31T08:00:00Z, or an age, as -6h', 'want a time, as 2030-01-31T08:00:00Z'])
     expect(chipsOf(q('from=-6h&to=2030-01-31T08:00:00Z'), timeKeys).every((c) => !c.wrong)).toBe(true)
   })
+  it('says how long an age may be', () => {
+    const wrong = ['-400d', '-2209h', '-99999999s', '-92d', '-2208h', '-0d', '-6w'].map((v) => chipsOf(q(`from=${v}`), timeKeys)[0]!.wrong)
+    const limit = 'want an age of at most 92 d, or a time, as 2030-01-31T08:00:00Z', shape = 'want a time, as 2030-01-31T08:00:00Z, or an age, as -6h'
+    expect(wrong).toEqual([limit, limit, limit, undefined, undefined, shape, shape])
+  })
   it('is asked for as an age while it ends now', () => {
     expect(askedSpan(q(''), '-1h')).toEqual({ from: '-1h' })
     expect(askedSpan(q('from=-6h'), '-1h')).toEqual({ from: '-6h' })

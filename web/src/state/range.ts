@@ -31,9 +31,16 @@ export function momentOr(v: string): string | undefined {
   return isMoment(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z'
 }
 
+/** Why a text is neither a time nor an age; undefined: it is one of them. */
+function fromOr(v: string): string | undefined {
+  if (isMoment(v) || lengthOf(v)) return undefined
+  if (/^-0*[1-9]\d*(s|min|h|d)$/.test(v)) return `want an age of at most ${rangeMax / units.d!} d, or a time, as 2030-01-31T08:00:00Z`
+  return 'want a time, as 2030-01-31T08:00:00Z, or an age, as -6h'
+}
+
 /** The filters of a time. They are shown by the range, and as chips only where they are wrong. */
 export const timeKeys: readonly Key[] = [
-  { name: 'from', quiet: true, check: (v) => (isMoment(v) || lengthOf(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z, or an age, as -6h') },
+  { name: 'from', quiet: true, check: fromOr },
   { name: 'to', quiet: true, check: momentOr },
 ]
 
