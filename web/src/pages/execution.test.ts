@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { changedVersion, errorsOf, retries, neighbours, remainsOf, fate, lossOf, placeInLine } from './execution'
+import { changedVersion, errorsOf, retries, neighbours, remainsOf, fate, lossOf, natureOf, placeInLine } from './execution'
 
 describe('retries', () => {
   for (const [count, most, idempotent, want] of [
@@ -9,6 +9,15 @@ describe('retries', () => {
   ] as const) {
     it(want, () => expect(retries({ retry_count: count, max_retries: most, idempotent })).toBe(want))
   }
+})
+
+describe('what is known of an error', () => {
+  for (const [e, want] of [
+    [{ code: 'worker_lost', class: 'worker_lost', failed_by: 'worker', exit: 'signal: SIGKILL' }, 'class worker_lost · caught by worker · signal: SIGKILL'], // whether a retry follows is said below it
+    [{ code: 'x', class: 'exception', retriable: false }, 'class exception · its code says final'],
+    [{ code: 'x', retriable: true }, 'its code says retriable'],
+    [{ code: 'x' }, ''],
+  ] as const) it(want || 'nothing', () => expect(natureOf(e)).toBe(want))
 })
 
 describe('errorsOf', () => {

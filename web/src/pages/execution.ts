@@ -1,9 +1,10 @@
 // What the page of an execution says and where it leads.
-import type { ChainLink, Execution, Explanation, Interval, Remains, WorkerRun, WorkerRuns } from '../api/types'
+import type { ChainLink, Execution, Explanation, Failure, Interval, Remains, WorkerRun, WorkerRuns } from '../api/types'
 import { stamp } from '../state/range'
 import { withQuery } from '../state/route'
 import { duration } from '../state/time'
 import { ended } from '../ui/status'
+import { visible } from '../ui/text'
 
 /** How often it was retried: a person may retry more often than the node does by itself. */
 export const retries = (e: Pick<Execution, 'retry_count' | 'max_retries' | 'idempotent'>): string =>
@@ -14,6 +15,12 @@ export function lossOf(e: Pick<Execution, 'session_lost' | 'status' | 'error'>):
   if (!e.session_lost) return ''
   if (!ended(e.status)) return ', away from its state'
   return !['', 'worker', 'recorder'].includes(e.error?.failed_by ?? '') ? ', away from its state; its worker did not say whether a snapshot was restored' : ', state lost'
+}
+
+/** What is known of an error beside its code and message. Whether a retry follows is said apart: of that the error has only what the action's code wishes, if it says so. */
+export function natureOf(e: Failure): string {
+  const wish = e.retriable === undefined ? '' : e.retriable ? 'its code says retriable' : 'its code says final'
+  return [e.class && `class ${visible(e.class)}`, e.failed_by && `caught by ${visible(e.failed_by)}`, e.exit && visible(e.exit), wish].filter(Boolean).join(' · ')
 }
 
 /** The groups of errors that its own one is in, in the hour up to its end. */
