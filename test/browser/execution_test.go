@@ -97,6 +97,26 @@ func TestTheNodeOfARunIsLost(t *testing.T) {
 	p.accessible("an execution whose node is lost")
 }
 
+// A worker keeps what a run writes until its end. Where another part ends the run, the page says that this was lost.
+func TestTheOutputOfALostNodeIsLost(t *testing.T) {
+	apart(t)
+	n := start(t)
+	e := submit(t, n, "demo.memory", map[string]any{"seconds": 100, "mib": 1}, nil)
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows(".head", "running")
+	p.cutOff()
+	n.kill()
+	n.args = []string{"--listen", strings.TrimPrefix(n.url, "http://")}
+	require.NoError(t, n.begin())
+	p.shows(".head", "abandoned")
+	p.shows(".card.bad", "caught by sweep")
+	p.shows("main", "what it wrote is lost")
+	fine := submit(t, n, "core.echo", map[string]any{}, map[string]any{"wait_seconds": 10})
+	p.visit("/console/executions/" + fine.ID)
+	p.shows("main", "Parameters and result")
+	require.NotContains(t, p.text("main"), "is lost")
+}
+
 // What waits for its time is no backlog: the pools have it apart.
 func TestWhatIsNotDueIsNoBacklog(t *testing.T) {
 	apart(t)
