@@ -29,6 +29,7 @@ func TestATokenIsTradedForACookie(t *testing.T) {
 	submit(t, n, "core.echo", map[string]any{}, map[string]any{"wait_seconds": 10})
 	p := open(t, n, "/console/executions", "401")
 	p.shows("main", "This node wants a token")
+	p.shows(".login code", "troupe token new --name NAME --scope SCOPE")
 	p.looks("login")
 	p.do(chromedp.SendKeys("#token", "not-this-one"+kb.Enter))
 	p.shows(".login", "the token is not known here")
