@@ -21,13 +21,13 @@ func (p *page) copied(what string) string {
 	return p.value("window.copied")
 }
 
-// says runs a command line in a shell that has troupe, against the node. It fails if the command does.
+// says runs a command line in a shell that has troupe. It names its node: troupe knows none. It fails if the command does.
 func (n *node) says(t *testing.T, line string) string {
 	t.Helper()
 	path := t.TempDir()
 	require.NoError(t, os.Symlink(binary, filepath.Join(path, "troupe")))
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
-	cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "TROUPE_SERVER="+n.url, "HOME="+n.dir)
+	cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "TROUPE_SERVER=http://127.0.0.1:1", "HOME="+n.dir)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", line, out)
 	return string(out)
@@ -71,6 +71,7 @@ func TestWhatAPageCopiesRuns(t *testing.T) {
 		{"dead-letters?reason=expired&reason=maxlen&not.action=core.echo", "none", ""},
 		{"actions", "core.echo", ""},
 		{"actions/core.echo", "core.echo", "core.fail"},
+		{"executions/" + echo.ID, echo.ID, bad.ID},
 		{"history?kinds=node,session", "joined", ""},
 		{"history?not.kinds=operator,session", "joined", ""},
 		{"changes?from=-1h", "", ""},
@@ -91,7 +92,8 @@ func TestWhatAPageCopiesRuns(t *testing.T) {
 
 // A name that stands in the address of a page is no part of a command for the shell, whoever made the link. There is no thing of this name.
 func TestACopiedCommandHasNoOther(t *testing.T) {
-	p := open(t, shared(t), "/console/", "404")
+	n := shared(t)
+	p := open(t, n, "/console/", "404")
 	const name = "a;b $(c)"
 	for path, want := range map[string]string{
 		"pools/": "troupe pool '" + name + "'", "actions/": "troupe actions '" + name + "'", "nodes/": "troupe nodes '" + name + "'",
@@ -100,6 +102,6 @@ func TestACopiedCommandHasNoOther(t *testing.T) {
 	} {
 		p.visit("/console/" + path + url.PathEscape(name))
 		p.until("it is shown", func() bool { return p.count(".head h1") == 1 && p.count("main > .loading") == 0 })
-		require.Equal(t, want, p.copied("troupe command"))
+		require.Equal(t, want+" --server "+n.url, p.copied("troupe command"))
 	}
 }

@@ -135,5 +135,5 @@ func TestWhatIsNotDueIsNoBacklog(t *testing.T) {
 	p.visit("/console/")
 	p.shows(".facts", "3 not due")
 	p.shows(".tiles", "0 waiting, 3 not due")
-	require.Regexp(t, `(?m)^go .* 0 +3 +0 +0 `, n.says(t, "troupe pools"))
+	require.Regexp(t, `(?m)^go .* 0 +3 +0 +0 `, n.says(t, "troupe pools --server "+n.url))
 }

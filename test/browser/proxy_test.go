@@ -90,6 +90,8 @@ func TestTheConsoleWorksBelowAPath(t *testing.T) {
 			p.do(chromedp.Reload())
 			p.shows("main", "core.echo")
 			p.visit("/console/pools/shell")
+			p.shows("h1", "Pool shell")
+			require.Equal(t, "troupe pool shell --server "+seen.url, p.copied("troupe command"))
 			p.click("Cordon")
 			p.answers("Cordon it")
 			p.shows(".notices", "Pool shell gets no new work")

@@ -170,7 +170,7 @@ func TestADeletedExecutionSaysSo(t *testing.T) {
 	p.shows(".remains", "cancel")
 	p.shows(".remains", "ann")
 	p.looks("execution-deleted")
-	require.Equal(t, "troupe get "+gone.ID.String(), p.copied("troupe command"))
+	require.Equal(t, "troupe get "+gone.ID.String()+" --server "+n.url, p.copied("troupe command"))
 	require.Equal(t, gone.ID.String(), p.copied("Id"))
 	p.click("Copy as…")
 	p.shows(".head .pop", "Link")

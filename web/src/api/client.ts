@@ -119,6 +119,11 @@ export function asCurl(path: string, guarded: boolean, method = 'GET', body?: un
   return parts.join(' ')
 }
 
+/** A line that ends in a command of troupe, for the node of this page. It always names the node: TROUPE_SERVER of the reader's shell may name another one. */
+export function asTroupe(line: string, at: Pick<URL, 'origin' | 'pathname'> = root): string {
+  return `${line} --server ${quote(`${at.origin}${at.pathname}`.replace(/\/+$/, ''))}`
+}
+
 export function quote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
