@@ -3,6 +3,7 @@ package browser
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -40,4 +41,19 @@ func TestAWebhookThatWasGivenUpIsCalledAgain(t *testing.T) {
 	require.Greater(t, calls.Load(), before)
 	p.visit("/console/webhooks")
 	p.shows("main", "No webhook was given up")
+}
+
+// A webhook whose receiver has not answered yet is being called.
+func TestAWebhookIsBeingCalled(t *testing.T) {
+	answer := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answer }))
+	t.Cleanup(receiver.Close) // which waits for its calls
+	release := sync.OnceFunc(func() { close(answer) })
+	t.Cleanup(release)
+	n := start(t, "--config", configured(t, `webhooks: {allow: ["http://127.0.0.1"]}`))
+	e := submit(t, n, "core.echo", map[string]any{}, map[string]any{"webhook": map[string]any{"url": receiver.URL + "/done"}, "wait_seconds": 10})
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows("main", receiver.URL+"/done is being called.")
+	release()
+	p.shows("main", "/done was told, after 1 try")
 }
