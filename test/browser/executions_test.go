@@ -38,6 +38,15 @@ func TestAListShowsWhatItsAddressSays(t *testing.T) {
 		})
 	}
 	p.do(chromedp.EmulateViewport(1280, 800))
+	for _, clock := range []string{"11-27 23:57:01", "12-28 20:58:58"} { // the time of another day
+		require.Equal(t, "true", p.value(`(() => {
+			const cell = document.querySelector("td.c-at"), time = cell.querySelector("time"), was = time.firstChild.data
+			time.firstChild.data = "`+clock+`"
+			const fits = cell.scrollWidth <= cell.clientWidth
+			time.firstChild.data = was
+			return fits
+		})()`), "%s is whole", clock)
+	}
 	p.contrasts("executions")
 	p.do(chromedp.SendKeys("#filter", "status:failed"+kb.Enter))
 	p.until("one row", func() bool { return p.count("tbody tr") == 1 })

@@ -4,7 +4,7 @@ import { chosen } from '../state/columns'
 import { commandOf } from '../state/command'
 import { chipsOf, completions, isShown, turnedOf } from '../state/filters'
 import { filterOf } from './bulk'
-import { columns, differs, exported, keys, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, strayed, strayedMax, take, waitOf } from './executions'
+import { columns, differs, exported, keys, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, sized, strayed, strayedMax, take, waitOf } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
@@ -165,6 +165,14 @@ describe('waitOf', () => {
 
 describe('the columns of the list', () => {
   it('fit a window of 1280 px without a choice', () => expect(leastOf(chosen(columns, ''))).toBeLessThan(1280 - 168 - 44))
+  it('have room for the year of times that are of another one', () => {
+    const row = (requested_at: string, finished_at?: string) => ({ requested_at, ...(finished_at && { finished_at }) })
+    const widths = (...rows: ReturnType<typeof row>[]) => sized(columns, rows, 2030, true).filter((c) => c.name === 'at' || c.name === 'finished').map((c) => c.width)
+    expect(widths()).toEqual([140, 140])
+    expect(widths(row('2030-01-31T07:00:00Z'), row('2030-01-01T00:00:00Z', '2030-01-01T00:00:01Z'))).toEqual([140, 140])
+    expect(widths(row('2030-01-31T07:00:00Z'), row('2029-12-31T23:59:59Z', '2030-01-01T00:00:01Z'))).toEqual([172, 140])
+    expect(widths(row('2029-12-31T23:00:00Z', '2029-12-31T23:00:01Z'), row('2030-01-31T07:00:00Z'))).toEqual([172, 172])
+  })
   it('need more room with others', () => expect(leastOf(chosen(columns, '+session,+priority')) - leastOf(chosen(columns, ''))).toBe(130 + 84))
   it('have names of their own', () => expect(new Set(columns.map((c) => c.name)).size).toBe(columns.length))
 })

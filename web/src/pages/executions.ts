@@ -5,7 +5,7 @@ import type { Column } from '../state/columns'
 import type { Key } from '../state/filters'
 import { type Mark, markFor } from '../state/held'
 import { endKeys, timeKeys } from '../state/range'
-import { duration } from '../state/time'
+import { duration, fields } from '../state/time'
 
 const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
 const label = (v: string) => (/^[^=]+=/.test(v) ? undefined : 'want name=value')
@@ -56,9 +56,21 @@ export const columns: readonly Column[] = [
   { name: 'retries', label: 'Retries', off: true, n: true, width: 84 },
   { name: 'wait', label: 'Wait', n: true, width: 112 },
   { name: 'run', label: 'Run', n: true, width: 112 },
-  { name: 'at', label: 'Requested', n: true, width: 124 },
-  { name: 'finished', label: 'Ended', off: true, n: true, width: 124 },
+  { name: 'at', label: 'Requested', n: true, width: 140 },
+  { name: 'finished', label: 'Ended', off: true, n: true, width: 140 },
 ]
+
+/** A column of times that has years, in pixels. */
+const yearWidth = 172
+
+export const yearOf = (at: string | number, utc: boolean): number => fields(new Date(at), utc)[0]!
+
+/** Columns with the room for the times of rows, which are in the order of their requests: a time of another year has the year. */
+export function sized(shown: readonly Column[], rows: readonly Pick<Execution, 'requested_at' | 'finished_at'>[], year: number, utc: boolean): Column[] {
+  const ends = [rows[0], rows.at(-1)].flatMap((e) => (e ? [e] : []))
+  const other = { at: ends.some((e) => yearOf(e.requested_at, utc) !== year), finished: ends.some((e) => e.finished_at && yearOf(e.finished_at, utc) !== year) }
+  return shown.map((c) => ((c.name === 'at' || c.name === 'finished') && other[c.name] ? { ...c, width: yearWidth } : c))
+}
 
 /** How many pixels columns need: below that the list is scrolled to the side. */
 export const leastOf = (shown: readonly Column[]): number => shown.reduce((sum, c) => sum + (c.width ?? 130), 0)
