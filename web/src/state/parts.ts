@@ -3,7 +3,7 @@ export const parts = {
   pool: () => import('../pages/Pool.svelte'), node: () => import('../pages/Node.svelte'), session: () => import('../pages/SessionPage.svelte'),
   letter: () => import('../pages/DeadLetterPage.svelte'), change: () => import('../pages/Change.svelte'), tree: () => import('../pages/Tree.svelte'),
   webhooks: () => import('../pages/Webhooks.svelte'), operations: () => import('../pages/Operations.svelte'), operation: () => import('../pages/Operation.svelte'),
-  changes: () => import('../pages/Changes.svelte'), settings: () => import('../pages/Settings.svelte'), past: () => import('../pages/PastList.svelte'),
+  action: () => import('../pages/Action.svelte'), changes: () => import('../pages/Changes.svelte'), settings: () => import('../pages/Settings.svelte'), past: () => import('../pages/PastList.svelte'),
   charts: () => import('../ui/Charts.svelte'), different: () => import('../ui/Different.svelte'), errors: () => import('../ui/ActionErrors.svelte'),
 }
 
