@@ -94,7 +94,7 @@ func workers() []Rule {
 			Name: "unhealthy_workers", Severity: Warning, Subject: Pool, Measure: unhealthy, Bad: Above, Limit: 0.3, For: time.Minute,
 			Summary: "a share of {value} of its workers is unhealthy",
 			Means:   "Several workers of the pool fail their probes or their work. The others take their work.",
-			Do:      "`troupe workers` lists the grade and its reasons; `troupe worker probe ID` asks one again, `troupe kill worker ID` replaces it.",
+			Do:      "`troupe workers` lists the grade and its reasons; `troupe worker probe ID` asks one again, `troupe worker kill ID` replaces it.",
 		},
 		{
 			Name: "workers_restarting", Severity: Warning, Subject: Pool, Measure: minutely{all{sum, Pool, over{rate, 10, pools("troupe_worker_restarts_total")}}}, Bad: Above, Limit: 6, For: 5 * time.Minute,
