@@ -73,3 +73,12 @@ func TestALimitIsNotBad(t *testing.T) {
 		require.Contains(t, r.Expression(), string(r.Bad), r.Key())
 	}
 }
+
+// What becomes of running work depends on whether the other nodes reach the store: see package membership.
+func TestALostStoreIsToldForOneNodeAndForAll(t *testing.T) {
+	t.Parallel()
+	rule := named(t, "store_away")
+	require.Contains(t, rule.Means, "If other nodes still reach the store")
+	require.Contains(t, rule.Means, "If the store is away for all nodes, running work goes on, for up to `store.outage_grace`")
+	require.NotContains(t, rule.Means, "lease")
+}

@@ -19,8 +19,8 @@ func servers() []Rule {
 		{
 			Name: "store_away", Severity: Critical, Subject: Node, Measure: own{node("troupe_store_up")}, Bad: Is, Limit: 0, For: 30 * time.Second,
 			Summary: "the store does not answer",
-			Means:   "The node cannot read or write its store. It accepts nothing, places nothing and keeps the outcomes of what runs. It fences itself when its lease runs out.",
-			Do:      "Check that the database runs and can be reached from this node: `troupe doctor --store URL`. When it is back, the node goes on by itself.",
+			Means:   "The node cannot read or write its store. It accepts nothing, places nothing and keeps the outcomes of what runs. If other nodes still reach the store, this node is cut off: it ends what runs before they take it, and starts again. If the store is away for all nodes, running work goes on, for up to `store.outage_grace`.",
+			Do:      "Check that the database runs and can be reached from this node: `troupe doctor --store URL`. `/readyz` of the node says whether the store is away for everyone. When it is back, the node goes on by itself.",
 		},
 		{
 			Name: "broker_away", Severity: Critical, Subject: Node, Measure: own{node("troupe_broker_up")}, Bad: Is, Limit: 0, For: 30 * time.Second,
