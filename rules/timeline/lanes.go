@@ -241,7 +241,8 @@ func (r *reading) sessionLane() []State {
 	return r.keepWithin(all)
 }
 
-// serverLane are the times at which a server was not there for one of the nodes.
+// serverLane are the times at which a server was not there for one of the nodes. What a node left open ends with the node, or its last
+// heartbeat: nobody knows how the server was for it after that.
 func (r *reading) serverLane() []State {
 	var all []State
 	for i := range r.Servers {
@@ -249,7 +250,10 @@ func (r *reading) serverLane() []State {
 		if e.What == "back" {
 			continue
 		}
-		s := State{From: e.At, To: r.end(), Of: e.Subject, What: e.What, Reason: e.Reason, By: r.Names[e.Incarnation]}
+		s := State{From: e.At, To: earlier(r.end(), r.nodeEnd(e.Incarnation)), Of: e.Subject, What: e.What, Reason: e.Reason, By: r.Names[e.Incarnation]}
+		if !s.From.Before(s.To) {
+			s.To = time.Time{} // nothing says how long it was so
+		}
 		for j := i + 1; j < len(r.Servers); j++ {
 			if next := &r.Servers[j]; next.Subject == e.Subject && next.Incarnation == e.Incarnation {
 				s.To = next.At

@@ -104,6 +104,17 @@ func (t draw) record() *timeline.Record {
 			r.Known[inc] = t.at("known until")
 		}
 	}
+	r.Servers = several(t, "servers", func() messages.JournalEntry {
+		what := rapid.SampledFrom([]string{"away", "blocked", "back"})
+		return messages.JournalEntry{At: t.at("server"), Incarnation: t.node(), Kind: messages.JournalServer, Subject: "broker", What: what.Draw(t.T, "server is")}
+	})
+	slices.SortStableFunc(r.Servers, func(x, y messages.JournalEntry) int { return x.At.Compare(y.At) })
+	r.Names, r.Beats = map[messages.Incarnation]string{a: "a", b: "b", {3}: "c"}, map[messages.Incarnation]time.Time{}
+	for _, inc := range []messages.Incarnation{a, b, {3}} {
+		if beat := t.maybe("beat"); !beat.IsZero() {
+			r.Beats[inc] = beat
+		}
+	}
 	r.Transitions = several(t, "transitions", func() timeline.Transition {
 		states := rapid.SampledFrom([]string{"ready", "busy", "degraded", "terminating"})
 		return timeline.Transition{
@@ -256,6 +267,42 @@ func TestAWorkerIsBusyWhileItRuns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whatever is recorded, a server is away for a node while its last entry says so, and no longer than the node is known to have lived.
+func TestAServerIsAwayWhileALivingNodeSaysSo(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		r := draw{rt}.record()
+		got := timeline.Of(r)
+		for moment := got.Window.From; moment.Before(got.Window.To); moment = moment.Add(time.Second / 2) {
+			said := map[string]bool{}
+			for _, s := range got.Servers {
+				if !s.To.IsZero() && !moment.Before(s.From) && moment.Before(s.To) {
+					require.False(rt, said[s.By], "%s says one thing at %s", s.By, moment)
+					said[s.By] = true
+				}
+			}
+			for inc, name := range r.Names {
+				require.Equal(rt, awayAt(r, inc, moment), said[name], "%s at %s", name, moment)
+			}
+		}
+	})
+}
+
+// awayAt reports whether a node's entries show a server away at a moment.
+func awayAt(r *timeline.Record, by messages.Incarnation, at time.Time) bool {
+	what, more := "back", false
+	for i := range r.Servers {
+		switch e := &r.Servers[i]; {
+		case e.Incarnation != by:
+		case e.At.After(at):
+			more = true // it lived until then at least
+		default:
+			what = e.What
+		}
+	}
+	return what != "back" && (more || at.Before(r.Beats[by]))
 }
 
 // waitEnd is when the wait ended: with the start of a run that was not lost, else with the execution, else it has not.

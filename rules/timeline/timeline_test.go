@@ -461,3 +461,25 @@ func TestLinksOfALongChain(t *testing.T) {
 		})
 	}
 }
+
+// What a fenced boot left open does not stand over everything that comes later.
+func TestAServerIsAwayNoLongerThanTheNodeThatSaysSo(t *testing.T) {
+	t.Parallel()
+	broker := func(at float64, by messages.Incarnation, what string) messages.JournalEntry {
+		return messages.JournalEntry{At: sec(at), Incarnation: by, Kind: messages.JournalServer, Subject: "broker", What: what}
+	}
+	r := timeline.Record{Now: sec(60), Execution: ran(), Names: map[messages.Incarnation]string{a: "a", b: "b"}}
+	r.Execution.FinishedAt, r.Execution.Status = sec(12), messages.Completed
+	of := func(beat float64, entries ...messages.JournalEntry) []timeline.State {
+		r.Servers, r.Beats = entries, map[messages.Incarnation]time.Time{a: sec(60), b: sec(beat)}
+		return timeline.Of(&r).Servers
+	}
+	require.Empty(t, of(-30, broker(-40, b, "away")), "it ended before the window")
+	require.Empty(t, of(-30, broker(-20, b, "away")), "it was declared dead, and said so when it woke up")
+	require.Equal(t, []timeline.State{{From: sec(0), To: sec(5), Of: "broker", What: "away", By: "b"}}, of(5, broker(-1, b, "away")))
+	require.Equal(t, []timeline.State{{From: sec(6), Of: "broker", What: "away", By: "b"}}, of(5, broker(6, b, "away")), "nothing says how long")
+	require.Equal(t, []timeline.State{{From: sec(0), To: sec(12), Of: "broker", What: "away", By: "a"}}, of(5, broker(-1, a, "away")), "it lives")
+
+	r.Nodes = []messages.JournalEntry{{At: sec(4), Incarnation: a, Kind: messages.JournalNode, Subject: b.String(), What: "dead", Reason: "lease"}}
+	require.Equal(t, []timeline.State{{From: sec(1), To: sec(4), Of: "broker", What: "away", By: "b"}}, of(3, broker(1, b, "away")), "the journal says when it ended")
+}
