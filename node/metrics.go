@@ -264,7 +264,7 @@ type liveCollector struct {
 	workers, grades, waiting, oldest, broke *prometheus.Desc
 	actors, mailboxes, letterDepth, unknown *prometheus.Desc
 	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
-	clockAhead                              *prometheus.Desc
+	clockAhead, nodesLost                   *prometheus.Desc
 	stuck                                   *prometheus.Desc
 	uncommitted, heldBack                   *prometheus.Desc
 	noticesWaiting, noticesAge              *prometheus.Desc
@@ -317,6 +317,7 @@ func newLiveCollector(of *sources) *liveCollector {
 		noticesAge:      desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be sent, of all nodes."),
 		noticesTeller:   desc("notices_teller", "1 on the node that sends the notices of all nodes."),
 
+		nodesLost:    desc("nodes_lost_recently", "Nodes that were lost in the last ten minutes, of all nodes: they ended without a drain, froze, or lost their way to the store."),
 		peers:        desc("peers", "Other nodes by whether this one reaches them: reached, suspect, or not heard yet.", "state"),
 		router:       desc("pool_router", "Which node routes for the pool: 1 for the mode that this node is in.", "pool", "mode"),
 		peersDropped: desc("peer_messages_dropped", "Messages from and to other nodes that were dropped, since the start.", "reason"),
@@ -358,6 +359,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	if depths, err := c.of.store.Depths(ctx); err == nil {
 		c.depths(depths, gauge)
 	}
+	c.lost(ctx, gauge) // last: it may ask more than once
 }
 
 // servers shows how the store and the broker stand.

@@ -5,6 +5,9 @@ import "time"
 // busy is how many executions a pool must have ended in five minutes before a share of them means something.
 const busy = 20
 
+// LostFor is how long a lost node is told of. The metric that counts them looks as far back.
+const LostFor = 10 * time.Minute
+
 // Rules are all alerts, the most urgent first.
 func Rules() []Rule {
 	var all []Rule
@@ -172,8 +175,8 @@ func letters() []Rule {
 func nodes() []Rule {
 	return []Rule{
 		{
-			Name: "node_lost", Severity: Critical, Subject: Cluster, Measure: all{sum, Cluster, over{increase, 10, node("troupe_nodes_lost_total")}}, Bad: Above, Limit: 0, For: 0,
-			Summary: "a node was declared dead in the last ten minutes",
+			Name: "node_lost", Severity: Critical, Subject: Cluster, Measure: all{largest, Cluster, node("troupe_nodes_lost_recently")}, Bad: Above, Limit: 0, For: 0,
+			Summary: "a node was lost in the last ten minutes",
 			Means:   "A node's process ended without a drain, froze, or lost its way to the store. Its executions are placed again where they may be repeated, or end as `abandoned`.",
 			Do:      "`troupe history --kinds node` names it, why and since when. Is it restarted by its supervisor? `troupe list --status abandoned` shows what was not repeated.",
 		},

@@ -72,7 +72,7 @@ var watchCases = []struct {
 	{"dlq_buildup critical", 21, []course{{"troupe_dead_letter_queue_messages", "", 101, 0}}, "", []string{"dlq_buildup warning"}},
 	{"dlq_buildup warning", 1, []course{{"troupe_dead_letter_queue_messages", "", 101, 0}}, "", nil},
 	{"dlq_rate warning", 2, []course{{"troupe_dead_letters_total", "", 100, 40}}, "", nil},
-	{"node_lost critical", 2, []course{{"troupe_nodes_lost_total", "", 0, 1}}, "", nil},
+	{"node_lost critical", 1, []course{{"troupe_nodes_lost_recently", "", 1, 0}}, "", nil},
 	{"heartbeat_late warning", 1, []course{{"troupe_heartbeat_age_seconds", "", 31, 0}}, "a", nil},
 	{"actor_stuck warning", 5, []course{{"troupe_stuck_actors", "", 1, 0}}, "a", nil},
 }
@@ -172,11 +172,11 @@ func TestSamplesAreSummedToReadings(t *testing.T) {
 // A counter's growth is that of its values, also where it began anew.
 func TestACountersGrowthIsThatOfItsValues(t *testing.T) {
 	t.Parallel()
-	rule := named(t, "node_lost")
+	rule := named(t, "dispatch_late")
 	rapid.Check(t, func(t *rapid.T) {
 		w, now, v, grown := alerts.NewWatch(alerts.Rules()), start, 1000.0, 0.0
-		values := rapid.IntRange(2, 30).Draw(t, "values")
-		anew := rapid.IntRange(1, 60).Draw(t, "begins anew") // the node is started again, or not
+		values := rapid.IntRange(2, 20).Draw(t, "values")
+		anew := rapid.IntRange(1, 40).Draw(t, "begins anew") // the node is started again, or not
 		for i := range values {
 			if i > 0 {
 				more := float64(rapid.IntRange(0, 5).Draw(t, "more"))
@@ -186,9 +186,9 @@ func TestACountersGrowthIsThatOfItsValues(t *testing.T) {
 				v, grown = v+more, grown+more
 				now = now.Add(alerts.Spacing)
 			}
-			w.Observe(now, []alerts.NodeReading{{Node: "a", Readings: []alerts.Reading{{Series: "troupe_nodes_lost_total", Values: map[string]float64{"": v}}}}})
+			w.Observe(now, []alerts.NodeReading{{Node: "a", Readings: []alerts.Reading{{Series: "troupe_dispatch_echo_late_total", Values: map[string]float64{"go": v}}}}})
 		}
-		got := w.Values(&rule)[""]
+		got := w.Values(&rule)["go"]
 		require.GreaterOrEqual(t, got, grown-1e-9)
 		require.LessOrEqual(t, got, 1.5*grown+1e-9, "drawn out by at most half a step at its start")
 	})

@@ -22,6 +22,11 @@ func nodesRow() Row {
 			Normal: "Zero. A node that is drained and stopped is not lost.",
 		},
 		{
+			Title: "Nodes declared dead, by the node that did it", Kind: Lines, Unit: Count,
+			Normal:  "Zero. Each loss is counted once, by one of the other nodes.",
+			Queries: []Query{{"sum by (instance) (increase(troupe_nodes_lost_total[10m]))", "{{instance}}"}},
+		},
+		{
 			Title: "Other nodes, as each sees them", Kind: Lines, Unit: Count, Stacked: true, Absent: "each node is alone",
 			Normal:  "`reached`. `suspect`: the store has the node as alive, and this one does not reach it.",
 			Queries: []Query{{"sum by (state) (troupe_peers)", "{{state}}"}},

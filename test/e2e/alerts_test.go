@@ -125,7 +125,7 @@ var alertCases = []alertCase{
 	{"dead letters came just now", map[string]string{"troupe_dead_letter_queue_messages": "0x95 101x25"}, []string{"dlq_buildup warning"}},
 	{"dead letters wait", map[string]string{"troupe_dead_letter_queue_messages": "100x120"}, nil},
 	{"many dead letters", map[string]string{`troupe_dead_letters_total`: "0+3x120"}, []string{"dlq_rate warning"}},
-	{"a node was lost", map[string]string{"troupe_nodes_lost_total": "0x90 1x30"}, []string{"node_lost critical"}},
+	{"a node was lost", map[string]string{"troupe_nodes_lost_recently": steady1}, []string{"node_lost critical"}},
 	{"heartbeats are late", map[string]string{"troupe_heartbeat_age_seconds": "31x120"}, []string{"heartbeat_late warning"}},
 	{"an actor is stuck", map[string]string{"troupe_stuck_actors": steady1}, []string{"actor_stuck warning"}},
 }
@@ -177,20 +177,24 @@ func (v venue) couple(t *testing.T) (lost, n *node) {
 // that each alert watches.
 func TestAlertsFireOnTheMetricsOfANode(t *testing.T) {
 	t.Parallel()
-	lost, n := newVenue(t).couple(t)
+	v := newVenue(t)
+	lost, n := v.couple(t)
 	lost.kill()
 	require.Equal(t, "failed", n.runs(t, "core.fail", object{"code": "transient_error", "retriable": true}, object{"max_retries": 1}).text("status"))
 	var series scrape
 	await(t, "the node shows the loss of the other, its dead letter, a retry and its own heartbeats", func() bool {
 		series = n.scrape(t)
-		return series["troupe_nodes_lost_total"] == "1" && series.has("troupe_dead_letters_total{") && series.has("troupe_retries_total{") &&
+		return series["troupe_nodes_lost_total"] == "1" && series["troupe_nodes_lost_recently"] == "1" && series.has("troupe_dead_letters_total{") && series.has("troupe_retries_total{") &&
 			series.has("troupe_heartbeat_age_seconds")
 	})
 
-	await(t, "the node finds the loss by itself", func() bool {
-		_, page := n.raw(t, "GET", "/api/v1/findings", nil)
-		return strings.Contains(string(page), `"name":"node_lost","severity":"critical","kind":"cluster"`)
-	})
+	for _, judge := range []*node{n, v.start(t, "late", settings(noClaims, "", "node: {lease: 6}\n"))} {
+		await(t, "the node finds the loss, though it may have started after it", func() bool {
+			_, page := judge.raw(t, "GET", "/api/v1/findings", nil)
+			return strings.Contains(string(page), `"name":"node_lost","severity":"critical","kind":"cluster"`)
+		})
+	}
+	series["troupe_nodes_lost_recently"] = "0" // for the other cases
 
 	rules, err := filepath.Abs("../../deploy/prometheus/troupe-alerts.yaml")
 	require.NoError(t, err)
