@@ -11,9 +11,12 @@ import (
 // Findings is what is wrong in the cluster by the rules of the alerts.
 type Findings struct {
 	At       time.Time        `json:"at,omitzero" doc:"when the rules were judged; they are every 15 s, and every 3 s while somebody asks"`
+	Since    time.Time        `json:"since,omitzero" doc:"since when the answering node judges them: it started then, and knows nothing from before"`
 	Findings []alerts.Finding `json:"findings" doc:"the most severe first"`
 	// Unknown are rules that say nothing, which is not that all is well.
-	Unknown   []string         `json:"not_evaluated" doc:"rules that cannot be judged now, because no node has their numbers"`
+	Unknown []string `json:"not_evaluated" doc:"rules that cannot be judged now, because no node has their numbers"`
+	// Partly are rules of which a node that has run for longer may find more.
+	Partly    []string         `json:"judged_in_part,omitempty" doc:"rules that look further back than since: a node that has run for longer may find more by them"`
 	Unreached []view.Unreached `json:"unreached,omitempty" doc:"nodes whose numbers are missing"`
 }
 

@@ -80,7 +80,9 @@ func (f *alerting) round(ctx context.Context) error {
 	}
 	now := time.Now()
 	f.watch.Observe(now, read)
-	found := api.Findings{At: f.clock.Stored(now), Findings: f.watch.Findings(), Unknown: f.watch.Unknown(), Unreached: missing}
+	found := api.Findings{
+		At: f.clock.Stored(now), Since: f.clock.Stored(f.watch.Since()), Findings: f.watch.Findings(), Unknown: f.watch.Unknown(), Partly: f.watch.Partly(), Unreached: missing,
+	}
 	for i := range found.Findings {
 		found.Findings[i].Since = f.clock.Stored(found.Findings[i].Since)
 	}

@@ -32,6 +32,8 @@ func TestANodeFindsWhatIsWrong(t *testing.T) {
 	require.Equal(t, "Pool first.own: its workers keep failing to start, on some node", f.Message)
 	require.WithinRange(t, f.Since, time.Now().Add(-time.Minute), time.Now().Add(time.Second))
 	require.Empty(t, found.Unreached)
+	require.WithinRange(t, found.Since, time.Now().Add(-time.Minute), found.At)
+	require.Contains(t, found.Partly, "workers_restarting", "it has not run for fifteen minutes")
 	require.NotContains(t, found.Unknown, "store_away")
 	require.NotContains(t, found.Unknown, "unhealthy_workers")
 

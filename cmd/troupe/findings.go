@@ -19,7 +19,8 @@ func (f findings) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "findings", Short: "Show what is wrong now, since when, and what to do", Args: exactly(),
 		Long: "Show what is wrong now, by the rules of the alerts that docs/alerts.md lists, with the numbers of all nodes. The node judges the rules\n" +
-			"every 15 seconds. Since is when the node that is asked has seen it first.",
+			"every 15 seconds. Since is when the node that is asked has seen it first: it knows nothing from before its start, and says so\n" +
+			"as long as that matters to a rule.",
 		Example: "  troupe findings\n  troupe findings -o json | jq '.findings[].name'",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.Findings
@@ -55,6 +56,10 @@ func findingsText(v *api.Findings, now time.Time) string {
 		b.WriteString("The node has just started and has not judged the rules yet.\n")
 	case len(v.Findings) == 0:
 		fmt.Fprintf(&b, "No rule finds anything wrong at %s.\n", clock(v.At))
+	}
+	if len(v.Partly) > 0 {
+		fmt.Fprintf(&b, "This node judges since %s: it started then. Rules that look further back, by which a node that has run for longer may find more: %s.\n",
+			clock(v.Since), visible(strings.Join(v.Partly, ", ")))
 	}
 	if len(v.Unknown) > 0 {
 		fmt.Fprintf(&b, "Not evaluated, because no node has their numbers: %s.\n", visible(strings.Join(v.Unknown, ", ")))

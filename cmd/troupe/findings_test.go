@@ -19,6 +19,9 @@ func TestFindingsAreShown(t *testing.T) {
 	require.Contains(t, r.out, "Not evaluated, because no node has their numbers: clock_skew.\nWithout the numbers of node c: it is lost.\n")
 	require.Contains(t, s.call(t, "findings", "-o", "json").out, `"what_to_do"`)
 
+	require.Contains(t, serve(t, map[string]string{
+		"GET /api/v1/findings": `{"at":"2026-01-02T12:00:00Z","since":"2026-01-02T11:58:00Z","findings":[],"not_evaluated":[],"judged_in_part":["dlq_rate","store_slow"]}`}).call(t, "findings").out,
+		"it started then. Rules that look further back, by which a node that has run for longer may find more: dlq_rate, store_slow.\n")
 	require.Regexp(t, `^No rule finds anything wrong at 2026-01-02 `, serve(t, map[string]string{
 		"GET /api/v1/findings": `{"at":"2026-01-02T12:00:00Z","findings":[],"not_evaluated":[]}`}).call(t, "findings").out)
 	require.Equal(t, "The node has just started and has not judged the rules yet.\n", serve(t, map[string]string{

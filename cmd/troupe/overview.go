@@ -66,6 +66,9 @@ func (o overview) wrong(v *api.Overview) error {
 	if len(v.Findings.Findings) == 0 && !v.Findings.At.IsZero() {
 		b.WriteString("no rule of the alerts finds anything wrong\n")
 	}
+	if n := len(v.Findings.Partly); n > 0 {
+		fmt.Fprintf(&b, "this node judges since %s; %d of the rules look further back, and a node that has run for longer may find more\n", clock(v.Findings.Since), n)
+	}
 	for _, m := range v.Missing {
 		fmt.Fprintf(&b, "without %s: %s\n", visible(m.Part), visible(m.Why))
 	}

@@ -36,4 +36,8 @@ func TestTheOverviewIsShown(t *testing.T) {
 		"missing":[{"part":"counts","why":"the store is away"}]}`}).call(t, "overview")
 	require.Contains(t, r.out, "no rule of the alerts finds anything wrong\nwithout counts: the store is away\n")
 	require.Contains(t, r.out, "wait p95 -, run p95 - (", "nothing was counted")
+
+	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","pools":[],"nodes":[],
+		"findings":{"at":"2026-01-02T12:00:00Z","since":"2026-01-02T11:58:00Z","findings":[],"not_evaluated":[],"judged_in_part":["dlq_rate","store_slow"]}}`}).call(t, "overview")
+	require.Regexp(t, `(?m)^this node judges since 2026-01-02 \S+; 2 of the rules look further back, and a node that has run for longer may find more$`, r.out)
 }

@@ -63,6 +63,9 @@ func (r *Rule) Breaks(value float64) bool {
 	return value > r.Limit
 }
 
+// Back is how long somebody must have watched to judge the rule fully.
+func (r *Rule) Back() time.Duration { return r.Measure.back() + r.For }
+
 // Expression is the rule's condition in PromQL.
 func (r *Rule) Expression() string {
 	return fmt.Sprintf("%s %s %s", r.Measure.PromQL(), r.Bad, strconv.FormatFloat(r.Limit, 'f', -1, 64))

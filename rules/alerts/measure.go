@@ -21,6 +21,8 @@ type Measure interface {
 	of(w *Watch) map[string]float64
 	// known reports whether each series that must have a value now has one, on some node.
 	known(w *Watch) bool
+	// back is how far it looks back; 0: what is now is enough.
+	back() time.Duration
 }
 
 // Series are series of one metric as each node shows them at /metrics.
@@ -68,6 +70,7 @@ type own struct{ from Series }
 func (m own) PromQL() string      { return m.from.Text() }
 func (m own) series() []Series    { return []Series{m.from} }
 func (m own) known(w *Watch) bool { return len(w.now(&m.from)) > 0 }
+func (m own) back() time.Duration { return 0 }
 func (m own) of(w *Watch) map[string]float64 {
 	values := map[string]float64{}
 	for at, v := range w.now(&m.from) {
@@ -101,12 +104,12 @@ type vector interface {
 	Text() string
 	values(w *Watch) map[place]float64
 	from() *Series
-	instant() bool
+	span() time.Duration // how far back they look; 0: they are the newest
 }
 
 func (s Series) values(w *Watch) map[place]float64 { return w.now(&s) }
 func (s Series) from() *Series                     { return &s }
-func (s Series) instant() bool                     { return true }
+func (s Series) span() time.Duration               { return 0 }
 
 // growth says how the growth of a counter is shown.
 type growth string
@@ -126,14 +129,13 @@ type over struct {
 // Text is the growth in PromQL.
 func (o over) Text() string { return fmt.Sprintf("%s(%s[%dm])", o.kind, o.counter.Text(), o.minutes) }
 
-func (o over) from() *Series { return &o.counter }
-func (o over) instant() bool { return false }
+func (o over) from() *Series       { return &o.counter }
+func (o over) span() time.Duration { return time.Duration(o.minutes) * time.Minute }
 func (o over) values(w *Watch) map[place]float64 {
-	span := time.Duration(o.minutes) * time.Minute
-	grown := w.grown(&o.counter, span)
+	grown := w.grown(&o.counter, o.span())
 	if o.kind == rate {
 		for at := range grown {
-			grown[at] /= span.Seconds()
+			grown[at] /= o.span().Seconds()
 		}
 	}
 	return grown
@@ -156,7 +158,8 @@ func (m all) PromQL() string {
 }
 
 func (m all) series() []Series    { return []Series{*m.in.from()} }
-func (m all) known(w *Watch) bool { return !m.in.instant() || len(m.in.values(w)) > 0 }
+func (m all) known(w *Watch) bool { return m.in.span() > 0 || len(m.in.values(w)) > 0 }
+func (m all) back() time.Duration { return m.in.span() }
 func (m all) of(w *Watch) map[string]float64 {
 	values := map[string]float64{}
 	for at, v := range m.in.values(w) {
@@ -193,6 +196,7 @@ type ratio struct{ part, whole all }
 func (m ratio) PromQL() string      { return m.part.PromQL() + " / " + m.whole.PromQL() }
 func (m ratio) series() []Series    { return append(m.part.series(), m.whole.series()...) }
 func (m ratio) known(w *Watch) bool { return m.part.known(w) && m.whole.known(w) }
+func (m ratio) back() time.Duration { return max(m.part.back(), m.whole.back()) }
 func (m ratio) of(w *Watch) map[string]float64 {
 	values, wholes := map[string]float64{}, m.whole.of(w)
 	for key, part := range m.part.of(w) {
@@ -215,6 +219,7 @@ func (m among) PromQL() string {
 }
 func (m among) series() []Series    { return append(m.ratio.series(), m.count.series()...) }
 func (m among) known(w *Watch) bool { return m.ratio.known(w) && m.count.known(w) }
+func (m among) back() time.Duration { return max(m.ratio.back(), m.count.back()) }
 func (m among) of(w *Watch) map[string]float64 {
 	values, counts := m.ratio.of(w), m.count.of(w)
 	maps.DeleteFunc(values, func(key string, _ float64) bool { return counts[key] < m.least })
@@ -230,8 +235,9 @@ type quantile struct {
 func (m quantile) PromQL() string {
 	return fmt.Sprintf("histogram_quantile(%v, sum by (instance, le) (%s))", m.share, m.buckets.Text())
 }
-func (m quantile) series() []Series  { return []Series{m.buckets.counter} }
-func (m quantile) known(*Watch) bool { return true }
+func (m quantile) series() []Series    { return []Series{m.buckets.counter} }
+func (m quantile) known(*Watch) bool   { return true }
+func (m quantile) back() time.Duration { return m.buckets.span() }
 func (m quantile) of(w *Watch) map[string]float64 {
 	nodes := map[string][]bucket{}
 	for at, n := range m.buckets.values(w) {

@@ -136,8 +136,9 @@ func (l *line) grown(now time.Time, span time.Duration) (float64, bool) {
 // Watch judges the rules by what the nodes' series have come to, time after time, as Prometheus does.
 type Watch struct {
 	rules  []Rule
-	counts map[string]bool // by Series.Text: whether values before the newest are needed
-	at     time.Time
+	counts map[string]bool            // by Series.Text: whether values before the newest are needed
+	since  time.Time                  // of the first look
+	at     time.Time                  // of the last one
 	lines  map[string]map[place]*line // by Series.Text
 	active map[activeKey]*active
 }
@@ -180,7 +181,9 @@ func (w *Watch) grown(s *Series, span time.Duration) map[place]float64 {
 
 // Observe takes what the nodes' series have come to, and judges the rules by it. Now is later than at the last call.
 func (w *Watch) Observe(now time.Time, nodes []NodeReading) {
-	w.at = now
+	if w.at = now; w.since.IsZero() {
+		w.since = now
+	}
 	for i := range nodes[:min(len(nodes), nodesMax)] {
 		w.take(&nodes[i])
 	}
@@ -314,6 +317,20 @@ func (w *Watch) Unknown() []string {
 	names := []string{}
 	for i := range w.rules {
 		if r := &w.rules[i]; !r.Measure.known(w) && !slices.Contains(names, r.Name) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// Since is when it began to watch; zero: it has not.
+func (w *Watch) Since() time.Time { return w.since }
+
+// Partly are the rules that look further back than it has watched: who has watched for longer may find more by them.
+func (w *Watch) Partly() []string {
+	names := []string{}
+	for i := range w.rules {
+		if r := &w.rules[i]; r.Back() > w.at.Sub(w.since) && !slices.Contains(names, r.Name) {
 			names = append(names, r.Name)
 		}
 	}

@@ -1,6 +1,7 @@
 package alerts_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +126,25 @@ func TestAFindingSaysSinceWhen(t *testing.T) {
 	observe(w, 16, 20, "b", course{"troupe_store_up", "", 0, 0})
 	require.Equal(t, "b", w.Findings()[0].Subject, "a node that says nothing has no numbers")
 	require.Len(t, w.Findings(), 1)
+}
+
+// What was before a node's first look it does not know, and it says of which rules that matters.
+func TestAWatchSaysWhatItJudgesInPart(t *testing.T) {
+	t.Parallel()
+	up := course{"troupe_store_up", "", 1, 0}
+	first := after(1, up)
+	require.Equal(t, start, first.Since())
+	require.Contains(t, first.Partly(), "store_away", "it must be so for 30 s")
+	require.NotContains(t, first.Partly(), "node_lost", "all nodes share it")
+	require.NotContains(t, first.Partly(), "pool_broken", "one look is enough")
+	later := after(int(10*time.Minute/alerts.Spacing)+1, up)
+	require.Equal(t, start, later.Since())
+	require.Equal(t, []string{"workers_restarting"}, later.Partly(), "it looks ten minutes back, for five minutes")
+	require.Empty(t, after(int(15*time.Minute/alerts.Spacing)+1, up).Partly())
+	for _, r := range alerts.Rules() {
+		require.LessOrEqual(t, r.Back(), 15*time.Minute, r.Key())
+		require.Equal(t, strings.Contains(r.Expression(), "m])"), r.Back() > r.For, "%s looks as far back as its expression", r.Key())
+	}
 }
 
 // What one node lacks another may have.

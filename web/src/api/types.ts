@@ -490,7 +490,7 @@ export interface Finding {
   what_to_do: string
   link: string
 }
-export interface Findings { at?: string; findings: Finding[]; not_evaluated: string[]; unreached?: Unreached[] }
+export interface Findings { at?: string; since?: string; judged_in_part?: string[]; findings: Finding[]; not_evaluated: string[]; unreached?: Unreached[] }
 
 export interface Rates { submitted: number; ended: number; failed: number; wait_p95_ms: number; run_p95_ms: number }
 export interface Line { key: string; n: number[]; p50?: number[]; p95?: number[]; p99?: number[] }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Node, Overview, Pool } from '../api/types'
-import { lost, troubles, verdict } from './troubles'
+import { lost, shortOf, troubles, verdict } from './troubles'
 
 const pool = (more: Partial<Pool>): Pool => ({
   name: 'go', runtime: 'go', nodes: 1, workers: 2, ready: 2, busy: 0, degraded: 0, starting: 0, broken: false, cordoned: false,
@@ -27,6 +27,18 @@ describe('troubles', () => {
   }
   it('says what this node waits for', () =>
     expect(troubles([], [], [], { ready: false, waits_for: ['the store'] })[0]!.why).toBe('it waits for the store'))
+})
+
+describe('in short', () => {
+  const said = (at: string) => `at ${at}`
+  for (const [name, things, findings, text, sure] of [
+    ['nothing', 0, { at: 'now', since: 'noon', findings: [], not_evaluated: [] }, 'Nothing is wrong', true],
+    ['nothing that this node has seen', 0, { at: 'now', since: 'noon', judged_in_part: ['dlq_rate'], findings: [], not_evaluated: [] }, 'Nothing is wrong since at noon, when this node began to judge', false],
+    ['nothing yet', 0, { findings: [], not_evaluated: [] }, 'The rules are not judged yet', false],
+    ['one', 1, { at: 'now', since: 'noon', judged_in_part: ['dlq_rate'], findings: [], not_evaluated: [] }, '1 thing to look at', true],
+  ] as const) {
+    it(name, () => expect(shortOf(things, findings as never, said)).toEqual({ text, sure }))
+  }
 })
 
 describe('verdict', () => {

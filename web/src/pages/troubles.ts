@@ -1,5 +1,5 @@
 // The verdict of the first page: the node's findings, and what else its answers say is wrong. Nothing is guessed here, and nothing left out.
-import type { Counts, Finding, Node, Overview, Pool, Readiness, Unreached } from '../api/types'
+import type { Counts, Finding, Findings, Node, Overview, Pool, Readiness, Unreached } from '../api/types'
 
 export interface Trouble { text: string; why: string; href: string }
 
@@ -24,6 +24,14 @@ function whyOf(f: Finding, o: Overview): string {
   if (f.kind === 'pool') return o.pools.find((p) => p.name === f.subject)?.reason ?? ''
   if (f.kind === 'node') return o.nodes.find((n) => n.name === f.subject && n.state !== 'dead')?.why ?? ''
   return ''
+}
+
+/** The verdict in short. That nothing is wrong is known since the node began to judge, as far as its rules look back; said says a time. */
+export function shortOf(things: number, f: Findings, said: (at: string) => string): { text: string; sure: boolean } {
+  if (things > 0) return { text: `${things} ${things === 1 ? 'thing' : 'things'} to look at`, sure: true }
+  if (!f.at) return { text: 'The rules are not judged yet', sure: false }
+  if (f.judged_in_part?.length && f.since) return { text: `Nothing is wrong since ${said(f.since)}, when this node began to judge`, sure: false }
+  return { text: 'Nothing is wrong', sure: true }
 }
 
 const pages: Record<string, string> = { node_lost: 'history?kinds=node', dlq_buildup: 'dead-letters', dlq_rate: 'dead-letters' }
