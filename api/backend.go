@@ -175,11 +175,19 @@ type Awaited interface {
 
 // Readiness is the answer of /readyz.
 type Readiness struct {
-	Ready       bool     `json:"ready"`
-	WaitsFor    []string `json:"waits_for,omitempty"`
-	BrokenPools []string `json:"broken_pools,omitempty"`
-	Draining    bool     `json:"draining,omitempty"`
-	Notes       []string `json:"notes,omitempty"` // hints for a person, ready or not
+	Ready       bool            `json:"ready"`
+	WaitsFor    []string        `json:"waits_for,omitempty"`
+	Waits       []ReadinessWait `json:"waits,omitempty" doc:"the same, with since when and what to do"`
+	BrokenPools []string        `json:"broken_pools,omitempty"`
+	Draining    bool            `json:"draining,omitempty"`
+	Notes       []string        `json:"notes,omitempty"` // hints for a person, ready or not
+}
+
+// ReadinessWait is something that keeps a node from being ready.
+type ReadinessWait struct {
+	For      string    `json:"for" doc:"as in waits_for"`
+	Since    time.Time `json:"since,omitzero" doc:"missing: the node does not know"`
+	WhatToDo string    `json:"what_to_do,omitempty" doc:"missing: nothing but wait, or that is not known"`
 }
 
 // ReloadReport lists the changes of a reload of the packs.

@@ -448,7 +448,7 @@ func TestANodeThatHasNotBegunIsNotReady(t *testing.T) {
 	cfg, _ := short(t, t.TempDir())
 	n, err := node.New(cfg)
 	require.NoError(t, err)
-	require.Equal(t, api.Readiness{WaitsFor: []string{"node"}}, n.Backend().Ready(t.Context()))
+	require.Equal(t, api.Readiness{WaitsFor: []string{"node"}, Waits: []api.ReadinessWait{{For: "node"}}}, n.Backend().Ready(t.Context()))
 }
 
 // Who begins to wait while a new incarnation starts waits for it.

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/messages"
@@ -241,7 +243,17 @@ func TestStartWaitsForTheStore(t *testing.T) {
 	require.Equal(t, 200, k.call("GET", "/healthz", "").status)
 	ready := k.call("GET", "/readyz", "")
 	require.Equal(t, 503, ready.status)
-	require.JSONEq(t, `{"ready":false,"waits_for":["store: dial: connection refused: store is unavailable","broker: connection refused"]}`, ready.body)
+	var waits api.Readiness
+	require.NoError(t, json.Unmarshal([]byte(ready.body), &waits))
+	require.False(t, waits.Ready)
+	require.Equal(t, []string{"store: dial: connection refused: store is unavailable", "broker: connection refused"}, waits.WaitsFor)
+	require.Len(t, waits.Waits, 2)
+	for i, w := range waits.Waits {
+		require.Equal(t, waits.WaitsFor[i], w.For)
+		require.WithinRange(t, w.Since, time.Now().Add(-time.Minute), time.Now().Add(time.Second))
+	}
+	require.Contains(t, waits.Waits[0].WhatToDo, "Check that the database runs")
+	require.Contains(t, waits.Waits[1].WhatToDo, "Check that RabbitMQ runs")
 	require.Contains(t, k.call("GET", "/debug/actors", "").body, `"waits_for":["store: `)
 	require.Contains(t, k.call("GET", "/metrics", "").body, "troupe_store_up 0")
 	refused := k.call("POST", "/api/v1/executions", `{"action_ref":"t.noop"}`)
@@ -371,6 +383,12 @@ func TestBrokerOutage(t *testing.T) {
 			published := b.refused.Load()
 			require.LessOrEqual(t, published, int64(len(ids)), "what was placed already is published once")
 			k.until("readiness says why", func() bool { return strings.Contains(k.call("GET", "/readyz", "").body, status.Reason) })
+			ready := k.Ready(t.Context())
+			waits := ready.Waits[slices.IndexFunc(ready.Waits, func(w api.ReadinessWait) bool { return strings.HasPrefix(w.For, "broker: ") })]
+			require.WithinRange(t, waits.Since, time.Now().Add(-time.Minute), time.Now().Add(time.Second))
+			require.Contains(t, waits.WhatToDo, map[string]string{"broker_away": "Check that RabbitMQ runs", "broker_blocked": "rabbitmq-diagnostics alarms"}[reason])
+			require.Equal(t, reason, k.pool("go").Halted, "its pool does not look well")
+			require.NotEmpty(t, k.pool("go").Reason)
 			close(g.open)
 			require.Equal(t, messages.Completed, k.await(held).Status)
 			for _, id := range ids {
@@ -382,6 +400,8 @@ func TestBrokerOutage(t *testing.T) {
 				require.Equal(t, messages.Completed, k.await(id).Status)
 			}
 			k.until("the node says so", func() bool { return k.logged("broker is back") == 1 })
+			require.Empty(t, k.pool("go").Halted)
+			k.until("it waits for nothing", func() bool { return len(k.Ready(t.Context()).Waits) == 0 })
 		})
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
+	"github.com/troupe-run/troupe/rules/alerts"
 	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -46,7 +48,7 @@ func (s *readiness) askStore(ctx context.Context) error {
 // read may be called of a node that has just begun to start.
 func (s *readiness) read(ctx context.Context) api.Readiness {
 	if !s.phase.founded.Load() {
-		return api.Readiness{WaitsFor: []string{"node"}}
+		return api.Readiness{WaitsFor: []string{"node"}, Waits: []api.ReadinessWait{{For: "node"}}}
 	}
 	r := api.Readiness{Draining: s.phase.draining.Load()}
 	r.WaitsFor, r.Notes = s.member.notes()
@@ -62,6 +64,7 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 		if len(r.WaitsFor) == 0 {
 			r.WaitsFor = append(r.WaitsFor, "node")
 		}
+		s.waits(&r)
 		return r
 	}
 	if refused := s.reloader.refused.Load(); refused != nil {
@@ -87,9 +90,26 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 	}
 	r.Notes = append(r.Notes, s.unknownPools()...)
 	slices.Sort(r.WaitsFor)
+	s.waits(&r)
 	slices.Sort(r.BrokenPools)
 	r.Ready = len(r.WaitsFor) == 0 && !r.Draining
 	return r
+}
+
+// waits says since when the node waits for each thing, and what to do about it, as far as it knows.
+func (s *readiness) waits(r *api.Readiness) {
+	for _, what := range r.WaitsFor {
+		w := api.ReadinessWait{For: what}
+		for _, of := range []*server{&s.servers.store, &s.servers.broker} {
+			if c := of.read(); strings.HasPrefix(what, of.name+": ") && (!c.up || c.blocked) && !c.since.IsZero() {
+				w.Since, w.WhatToDo = s.clock.Stored(c.since), alerts.Remedy(of.name+"_"+word(c))
+			}
+		}
+		if strings.HasSuffix(what, " is starting") {
+			w.WhatToDo = roster.WorkersStarting.Advice()
+		}
+		r.Waits = append(r.Waits, w)
+	}
 }
 
 // unknownPools say which settings are of pools that the node does not have.

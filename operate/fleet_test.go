@@ -41,6 +41,11 @@ func TestAllNodesAreShown(t *testing.T) {
 	live, err := a.LivePools(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, live.Pools[0].Ready, "also without the store")
+	b.stage.halted = roster.BrokerAway
+	live, err = a.LivePools(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "on 1 of 2 nodes "+roster.BrokerAway.Sentence(), live.Pools[0].Reason, "that is no verdict on the pool")
+	b.stage.halted = 0
 	one, err := a.Workers(t.Context(), "shell", "b")
 	require.NoError(t, err)
 	require.Len(t, one.Workers, 1)

@@ -79,6 +79,7 @@ type stage struct {
 	pools   map[string]supervisor.Description
 	told    []string
 	drained string
+	halted  roster.Reason // why nothing is placed
 }
 
 func newCluster(t testing.TB) *cluster {
@@ -136,12 +137,17 @@ var beaten = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 func (s *stage) Row() store.Node {
 	return store.Node{Incarnation: s.cfg.Incarnation, Name: s.cfg.Name, State: store.NodeActive, Address: s.cfg.Name + ":7070", BeatAt: beaten, LeaseUntil: beaten.Add(4 * time.Second)}
 }
-func (s *stage) Label() string                      { return s.cfg.Name }
-func (s *stage) Open() bool                         { return true }
-func (s *stage) Gate() *messages.Problem            { return nil }
-func (s *stage) Drain(by string) error              { s.drained = by; return nil }
-func (s *stage) Waits() []string                    { return nil }
-func (s *stage) Halted(string) roster.Reason        { return roster.Ready }
+func (s *stage) Label() string           { return s.cfg.Name }
+func (s *stage) Open() bool              { return true }
+func (s *stage) Gate() *messages.Problem { return nil }
+func (s *stage) Drain(by string) error   { s.drained = by; return nil }
+func (s *stage) Waits() []string         { return nil }
+func (s *stage) Halted(string) roster.Reason {
+	if s.halted == 0 {
+		return roster.Ready
+	}
+	return s.halted
+}
 func (s *stage) Suspect()                           {}
 func (s *stage) Over() context.Context              { return s.cluster.t.Context() }
 func (s *stage) Leased() bool                       { return !s.cluster.unleased }

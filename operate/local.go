@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -158,11 +159,19 @@ func (l *local) ownPools(ctx context.Context) []view.Pool {
 	views := []view.Pool{}
 	for _, d := range l.cfg.Pools.DescribeAll(ctx) {
 		v := poolView(&d)
-		l.cfg.MarkPool(&v)
+		l.mark(&v)
 		views = append(views, v)
 	}
 	slices.SortFunc(views, func(x, y view.Pool) int { return strings.Compare(x.Name, y.Name) })
 	return views
+}
+
+// mark adds to a pool what it does not know itself: what its last reload came to, and that a server is away.
+func (l *local) mark(v *view.Pool) {
+	l.cfg.MarkPool(v)
+	if halted := l.cfg.Servers.Halted(v.Name); halted != roster.Ready {
+		v.Halted = halted.String()
+	}
 }
 
 // probeTime bounds a probe of another node's worker, the answer's way included.

@@ -116,7 +116,7 @@ func (l *local) ownPool(ctx context.Context, name string) []view.PoolShare {
 		return []view.PoolShare{}
 	}
 	share := poolShare(&d, l.cfg.Name)
-	l.cfg.MarkPool(&share.Pool)
+	l.mark(&share.Pool)
 	return []view.PoolShare{share}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -16,6 +17,7 @@ type poolSum map[string]*poolShares
 type poolShares struct {
 	view                    view.Pool
 	shares, broken, cordons int
+	halts                   map[string]int // shares by why nothing is placed
 	reasons                 []string
 	nodes                   map[string]bool
 }
@@ -23,7 +25,7 @@ type poolShares struct {
 func (s poolSum) of(name string, runtime messages.Runtime) *poolShares {
 	p := s[name]
 	if p == nil {
-		p = &poolShares{view: view.Pool{Name: name, Runtime: runtime}, nodes: map[string]bool{}}
+		p = &poolShares{view: view.Pool{Name: name, Runtime: runtime}, halts: map[string]int{}, nodes: map[string]bool{}}
 		s[name] = p
 	}
 	return p
@@ -39,6 +41,9 @@ func (s poolSum) add(node string, own bool, share *view.Pool) {
 	}
 	if share.Cordoned {
 		p.cordons++
+	}
+	if share.Halted != "" {
+		p.halts[share.Halted]++
 	}
 	if share.Reason != "" {
 		p.reasons = append(p.reasons, node+": "+strings.TrimSpace(share.Reason)) // what a program wrote ends with its line
@@ -89,9 +94,37 @@ func (s poolSum) views(depths []store.Depth) []view.Pool {
 		if p.broken > 0 && !v.Broken {
 			v.Reason = fmt.Sprintf("broken on %d of %d nodes: %s", p.broken, p.shares, v.Reason)
 		}
+		v.Halted = p.halted(&v.Reason)
 		addDepths(&v, depths)
 		views = append(views, v)
 	}
 	slices.SortFunc(views, func(x, y view.Pool) int { return strings.Compare(x.Name, y.Name) })
 	return views
+}
+
+// halted is why nothing is placed on any node, the most frequent cause; empty: something is, on some node. It puts the cause before the
+// other reasons, where it is one of some nodes with their number.
+func (p *poolShares) halted(reason *string) (everywhere string) {
+	nodes := 0
+	for _, r := range roster.Reasons() {
+		n := p.halts[r.String()]
+		if n == 0 {
+			continue
+		}
+		if nodes += n; n > p.halts[everywhere] {
+			everywhere = r.String()
+		}
+		text := r.Sentence()
+		if n < p.shares {
+			text = fmt.Sprintf("on %d of %d nodes %s", n, p.shares, text)
+		}
+		if *reason != "" {
+			text += "; " + *reason
+		}
+		*reason = text
+	}
+	if nodes < p.shares {
+		return ""
+	}
+	return everywhere
 }

@@ -56,6 +56,8 @@ func findingsText(v *api.Findings, now time.Time) string {
 		b.WriteString("The node has just started and has not judged the rules yet.\n")
 	case len(v.Findings) == 0:
 		fmt.Fprintf(&b, "No rule finds anything wrong at %s.\n", clock(v.At))
+	default:
+		fmt.Fprintf(&b, "Judged at %s.\n", clock(v.At))
 	}
 	if len(v.Partly) > 0 {
 		fmt.Fprintf(&b, "This node judges since %s: it started then. Rules that look further back, by which a node that has run for longer may find more: %s.\n",

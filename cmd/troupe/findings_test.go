@@ -16,6 +16,7 @@ func TestFindingsAreShown(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	require.Regexp(t, `^CRITICAL pool_broken for .*, since 2026-01-02 `, r.out)
 	require.Contains(t, r.out, "  Pool models: its workers keep failing to start, on some node.\n  Every worker failed.\n  What to do: `troupe pools` shows the last error.\n  See docs/alerts.md#pool_broken\n\n")
+	require.Regexp(t, `(?m)^Judged at 2026-01-02 \S+\.$`, r.out)
 	require.Contains(t, r.out, "Not evaluated, because no node has their numbers: clock_skew.\nWithout the numbers of node c: it is lost.\n")
 	require.Contains(t, s.call(t, "findings", "-o", "json").out, `"what_to_do"`)
 

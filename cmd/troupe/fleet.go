@@ -188,7 +188,7 @@ func (f fleet) pools() *cobra.Command {
 		Use: "pools", Short: "Show the pools", Args: exactly(),
 		Long: "Show the pools, summed over all nodes. WAITING, NOT DUE and PLACED are the cluster's, also with --node. WAITING counts what is\n" +
 			"due, and NOT DUE what waits for its time (submit --at, or a retry's delay), each up to 100,000 for each priority; a + behind them\n" +
-			"means that there may be more. DISPATCH says how executions go to the workers: direct, broker, or mixed while nodes differ.",
+			"means that there may be more. STATE says that a server is away, or blocked, where no node can place for it. DISPATCH says how executions go to the workers: direct, broker, or mixed while nodes differ.",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			query := url.Values{}
 			if node != "" {
@@ -241,6 +241,8 @@ func poolState(p *view.Pool) string {
 		return "old code"
 	case p.Cordoned:
 		return "cordoned"
+	case p.Halted != "":
+		return strings.ReplaceAll(p.Halted, "_", " ")
 	}
 	return "ok"
 }

@@ -56,9 +56,22 @@ func (o overview) command() *cobra.Command {
 	return cmd
 }
 
-// wrong prints a line for each finding, and what the answer lacks.
+// wrong prints what keeps the node from being ready, a line for each finding, and what the answer lacks.
 func (o overview) wrong(v *api.Overview) error {
 	var b strings.Builder
+	for _, w := range v.Readiness.Waits {
+		b.WriteString("this node is not ready")
+		if !w.Since.IsZero() {
+			fmt.Fprintf(&b, " since %s", clock(w.Since))
+		}
+		fmt.Fprintf(&b, ": it waits for %s\n", visible(w.For))
+		if w.WhatToDo != "" {
+			fmt.Fprintf(&b, "  what to do: %s\n", visible(w.WhatToDo))
+		}
+	}
+	if v.Readiness.Draining {
+		b.WriteString("this node is draining\n")
+	}
 	for i := range v.Findings.Findings {
 		f := &v.Findings.Findings[i]
 		fmt.Fprintf(&b, "%s since %s: %s\n", visible(string(f.Severity)), clock(f.Since), visible(f.Message))

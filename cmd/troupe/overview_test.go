@@ -39,5 +39,13 @@ func TestTheOverviewIsShown(t *testing.T) {
 
 	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","pools":[],"nodes":[],
 		"findings":{"at":"2026-01-02T12:00:00Z","since":"2026-01-02T11:58:00Z","findings":[],"not_evaluated":[],"judged_in_part":["dlq_rate","store_slow"]}}`}).call(t, "overview")
+	require.NotContains(t, r.out, "not ready")
 	require.Regexp(t, `(?m)^this node judges since 2026-01-02 \S+; 2 of the rules look further back, and a node that has run for longer may find more$`, r.out)
+
+	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","nodes":[],"findings":{"at":"2026-01-02T12:00:00Z","findings":[],"not_evaluated":[]},
+		"readiness":{"ready":false,"waits_for":["broker: refused"],"waits":[{"for":"broker: refused","since":"2026-01-02T11:59:50Z","what_to_do":"Check that it runs."}]},
+		"pools":[{"name":"go","workers":4,"halted":"broker_away","reason":"the broker is not connected"},{"name":"models","workers":2,"halted":"broker_away","cordoned":true}]}`}).call(t, "overview")
+	require.Regexp(t, `^this node is not ready since 2026-01-02 \S+: it waits for broker: refused\n  what to do: Check that it runs.\nno rule of the alerts`, r.out)
+	require.Regexp(t, `(?m)^go +broker away +4 `, r.out)
+	require.Regexp(t, `(?m)^models +cordoned +2 `, r.out)
 }

@@ -20,6 +20,7 @@ type Pool struct {
 	Broken   bool             `json:"broken"`
 	OldCode  bool             `json:"old_code,omitempty" doc:"it runs the code from before a reload, because the new one did not start"`
 	Cordoned bool             `json:"cordoned"`
+	Halted   string           `json:"halted,omitempty" doc:"nothing is placed, on any node: store_away, broker_away or broker_blocked"`
 	Waiting  int              `json:"waiting"` // requested executions
 	More     bool             `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
 	NotDue   int              `json:"not_due,omitempty" doc:"of waiting: those whose time has not come, so that they are no backlog"`

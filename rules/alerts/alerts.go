@@ -66,6 +66,16 @@ func (r *Rule) Breaks(value float64) bool {
 // Back is how long somebody must have watched to judge the rule fully.
 func (r *Rule) Back() time.Duration { return r.Measure.back() + r.For }
 
+// Remedy is what to do by the first rule of a name; empty: there is none.
+func Remedy(name string) string {
+	for _, r := range Rules() {
+		if r.Name == name {
+			return r.Do
+		}
+	}
+	return ""
+}
+
 // Expression is the rule's condition in PromQL.
 func (r *Rule) Expression() string {
 	return fmt.Sprintf("%s %s %s", r.Measure.PromQL(), r.Bad, strconv.FormatFloat(r.Limit, 'f', -1, 64))

@@ -187,6 +187,8 @@ func TestTheBrokerIsAwayUnderAnOpenPage(t *testing.T) {
 	p.keep()
 	require.NoError(t, broker.Kill())
 	p.shows(".verdict", "This node is not ready: it waits for broker")
+	p.shows(".verdict", "What to do: Check that RabbitMQ runs")
+	p.shows(".tile", "broker away")
 	p.looks("broker-away")
 	require.Zero(t, p.count(".trouble, .stale"), "the store has all that the page shows")
 	require.NoError(t, broker.Start())

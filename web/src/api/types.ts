@@ -252,6 +252,8 @@ export interface Pool {
   broken: boolean
   old_code?: boolean
   cordoned: boolean
+  /** Why no node places for it. */
+  halted?: string
   waiting: number
   /** Of waiting: those whose time has not come. */
   not_due?: number
@@ -548,7 +550,7 @@ export interface ErrorGroups {
 }
 
 export interface Configuration { node: string; settings: { key: string; value: string; source: string }[] }
-export interface Readiness { ready: boolean; waits_for?: string[]; broken_pools?: string[]; draining?: boolean; notes?: string[] }
+export interface Readiness { ready: boolean; waits_for?: string[]; waits?: { for: string; since?: string; what_to_do?: string }[]; broken_pools?: string[]; draining?: boolean; notes?: string[] }
 
 export interface Counted { value: string; n: number }
 export interface BulkSkipped { why: string; n: number }

@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { backlogOf, failuresOf, laterOf, slotsOf, waitingIn, workersIn } from './pools'
+import { backlogOf, failuresOf, laterOf, slotsOf, stateOf, waitingIn, workersIn } from './pools'
+
+describe('how a pool is', () => {
+  const pool = { broken: false, cordoned: false }
+  for (const [p, word, text] of [
+    [pool, 'ok', 'ok'], [{ ...pool, halted: 'broker_away' }, 'degraded', 'broker away'], [{ ...pool, cordoned: true, halted: 'broker_away' }, 'degraded', 'cordoned'],
+    [{ ...pool, broken: true, cordoned: true }, 'broken', 'broken'],
+  ] as const) it(text, () => expect(stateOf(p)).toEqual({ word, text }))
+})
 
 describe('what waits in a pool', () => {
   for (const [d, backlog, later] of [

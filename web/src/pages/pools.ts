@@ -33,6 +33,13 @@ export function slotsOf(p: Pick<Pool, 'busy' | 'ready' | 'degraded' | 'starting'
   return { parts: parts.filter(([, n]) => n > 0), whole: p.workers, note: p.cordoned && p.ready + p.degraded > 0 ? ', but the pool is cordoned' : '' }
 }
 
+/** How a pool is, in a word, with its sign. */
+export function stateOf(p: Pick<Pool, 'broken' | 'cordoned' | 'halted'>): { word: string; text: string } {
+  if (p.broken) return { word: 'broken', text: 'broken' }
+  if (p.cordoned) return { word: 'degraded', text: 'cordoned' }
+  return p.halted ? { word: 'degraded', text: p.halted.replaceAll('_', ' ') } : { word: 'ok', text: 'ok' }
+}
+
 type Failure = NonNullable<PoolDetail['failures']>[number]
 
 /** Why workers failed last: those that failed for the same reason together. */

@@ -20,24 +20,33 @@ describe('troubles', () => {
     ['a pool without workers here', [pool({ workers: 0, ready: 0 })], [], []],
     ['stale', [pool({ stale: 1 })], [], ['1 worker of pool go without a fresh heartbeat']],
     ['cordoned', [pool({ cordoned: true })], [node({ cordoned: true })], ['Pool go is cordoned', 'Node a is cordoned']],
+    ['the broker is away', [pool({ halted: 'broker_away', reason: 'x' }), pool({ name: 'direct' })], [], ['Pool go']],
     ['no lease', [], [node({ store_seen: false })], ['Node a does not renew its lease']],
     ['dead nodes are history', [], [node({ state: 'dead', cordoned: true })], []],
   ] as const) {
     it(name, () => expect(texts([...pools], [...nodes])).toEqual(want))
   }
+  it('says since when this node waits, and what to do', () =>
+    expect(troubles([], [], [], { ready: false, waits_for: ['broker: x'], waits: [{ for: 'broker: x', since: 's', what_to_do: 'd' }] })).toEqual(
+      [{ text: 'This node is not ready', why: 'it waits for broker: x', href: 'settings', since: 's', todo: 'd' }]))
+  it('says once that a server is away', () =>
+    expect(troubles([pool({ halted: 'broker_away', reason: 'x' })], [], [], { ready: false, waits: [{ for: 'broker: x' }] }).map((t) => t.text)).toEqual(['This node is not ready']))
   it('says what this node waits for', () =>
-    expect(troubles([], [], [], { ready: false, waits_for: ['the store'] })[0]!.why).toBe('it waits for the store'))
+    expect(troubles([], [], [], { ready: false, waits: [{ for: 'the store' }] })[0]!.why).toBe('it waits for the store'))
 })
 
 describe('in short', () => {
   const said = (at: string) => `at ${at}`
-  for (const [name, things, findings, text, sure] of [
-    ['nothing', 0, { at: 'now', since: 'noon', findings: [], not_evaluated: [] }, 'Nothing is wrong', true],
-    ['nothing that this node has seen', 0, { at: 'now', since: 'noon', judged_in_part: ['dlq_rate'], findings: [], not_evaluated: [] }, 'Nothing is wrong since at noon, when this node began to judge', false],
-    ['nothing yet', 0, { findings: [], not_evaluated: [] }, 'The rules are not judged yet', false],
-    ['one', 1, { at: 'now', since: 'noon', judged_in_part: ['dlq_rate'], findings: [], not_evaluated: [] }, '1 thing to look at', true],
+  const found = { at: 'now', since: 'noon', findings: [], not_evaluated: [] }
+  const part = { ...found, judged_in_part: ['dlq_rate', 'store_slow'] }
+  const note = 'This node judges since at noon: one that has run for longer may find more by dlq_rate, store_slow.'
+  for (const [name, things, findings, want] of [
+    ['nothing', 0, found, { text: 'Nothing is wrong', sure: true, note: '' }],
+    ['nothing that this node has seen', 0, part, { text: 'Nothing is wrong since at noon', sure: false, note }],
+    ['nothing is judged yet', 0, { findings: [], not_evaluated: [] }, { text: 'Nothing is wrong', sure: false, note: '' }],
+    ['one, and perhaps more', 1, part, { text: '1 thing to look at', sure: false, note }],
   ] as const) {
-    it(name, () => expect(shortOf(things, findings as never, said)).toEqual({ text, sure }))
+    it(name, () => expect(shortOf(things, findings as never, said)).toEqual(want))
   }
 })
 

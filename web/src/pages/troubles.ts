@@ -1,7 +1,7 @@
 // The verdict of the first page: the node's findings, and what else its answers say is wrong. Nothing is guessed here, and nothing left out.
 import type { Counts, Finding, Findings, Node, Overview, Pool, Readiness, Unreached } from '../api/types'
 
-export interface Trouble { text: string; why: string; href: string }
+export interface Trouble { text: string; why: string; href: string; since?: string | undefined; todo?: string | undefined }
 
 /** A finding with why it is so, as far as the pool or the node says, and where to look. */
 export interface Found extends Trouble { severity: 'critical' | 'warning'; since: string; means: string; todo: string; link: string }
@@ -26,12 +26,13 @@ function whyOf(f: Finding, o: Overview): string {
   return ''
 }
 
-/** The verdict in short. That nothing is wrong is known since the node began to judge, as far as its rules look back; said says a time. */
-export function shortOf(things: number, f: Findings, said: (at: string) => string): { text: string; sure: boolean } {
-  if (things > 0) return { text: `${things} ${things === 1 ? 'thing' : 'things'} to look at`, sure: true }
-  if (!f.at) return { text: 'The rules are not judged yet', sure: false }
-  if (f.judged_in_part?.length && f.since) return { text: `Nothing is wrong since ${said(f.since)}, when this node began to judge`, sure: false }
-  return { text: 'Nothing is wrong', sure: true }
+/** The verdict in short, whether that is sure, and what keeps it from that. A node knows what is since it began to judge; said says a time. */
+export function shortOf(things: number, f: Findings, said: (at: string) => string): { text: string; sure: boolean; note: string } {
+  const since = f.judged_in_part && f.since ? ` since ${said(f.since)}` : ''
+  return {
+    text: things ? `${things} ${things === 1 ? 'thing' : 'things'} to look at` : `Nothing is wrong${since}`, sure: !since && !!f.at,
+    note: since && `This node judges${since}: one that has run for longer may find more by ${f.judged_in_part!.join(', ')}.`,
+  }
 }
 
 const pages: Record<string, string> = { node_lost: 'history?kinds=node', dlq_buildup: 'dead-letters', dlq_rate: 'dead-letters' }
@@ -47,7 +48,7 @@ export function lost(counts: Counts | undefined): { status: string; n: number }[
     .map((s) => ({ status: s.key, n: s.n.reduce((sum, n) => sum + n, 0) })).filter((s) => s.n > 0)
 }
 
-/** Told are pools about which a finding says already that they do not work. */
+/** Told are pools about which a finding says already that they do not work. Where a server is away, this node says so for its pools. */
 export function troubles(pools: Pool[], nodes: Node[], unreached: Unreached[], ready: Readiness | undefined, told: ReadonlySet<string | undefined> = new Set()): Trouble[] {
   const found: Trouble[] = []
   for (const p of pools) {
@@ -55,7 +56,7 @@ export function troubles(pools: Pool[], nodes: Node[], unreached: Unreached[], r
     if (told.has(p.name)) { /* the finding has its reason */ }
     else if (p.broken) found.push({ text: `Pool ${p.name} is broken`, why: p.reason ?? '', href })
     else if (p.workers > 0 && p.ready + p.busy + p.starting === 0) found.push({ text: `No worker of pool ${p.name} takes work`, why: p.reason ?? '', href })
-    else if (p.reason) found.push({ text: `Pool ${p.name}`, why: p.reason, href })
+    else if (p.reason && !(p.halted && ready?.waits)) found.push({ text: `Pool ${p.name}`, why: p.reason, href })
     if (p.old_code) found.push({ text: `Pool ${p.name} runs the code from before a reload`, why: 'the new code did not start', href })
     if (p.stale) found.push({ text: `${p.stale} ${p.stale === 1 ? 'worker' : 'workers'} of pool ${p.name} without a fresh heartbeat`, why: '', href })
     if (p.cordoned) found.push({ text: `Pool ${p.name} is cordoned`, why: 'it gets no new work', href: 'pools' })
@@ -67,7 +68,7 @@ export function troubles(pools: Pool[], nodes: Node[], unreached: Unreached[], r
     if (n.store_seen === false) found.push({ text: `Node ${n.name} does not renew its lease`, why: n.why ?? '', href: 'nodes' })
   }
   for (const u of unreached) found.push({ text: `Node ${u.node} does not answer`, why: u.why, href: 'nodes' })
-  for (const w of ready?.waits_for ?? []) found.push({ text: 'This node is not ready', why: `it waits for ${w}`, href: 'settings' })
+  for (const w of ready?.waits ?? []) found.push({ text: 'This node is not ready', why: `it waits for ${w.for}`, href: 'settings', since: w.since, todo: w.what_to_do })
   const repeated = pools.filter((p) => p.broken || told.has(p.name)).map((p) => `pool ${p.name} is broken: `)
   for (const note of ready?.notes ?? []) if (!repeated.some((r) => note.startsWith(r))) found.push({ text: 'Note', why: note, href: 'settings' })
   return found
