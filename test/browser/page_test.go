@@ -250,16 +250,49 @@ func (p *page) contrasts(name string) {
 	p.do(chromedp.Evaluate("delete document.documentElement.dataset.theme", nil))
 }
 
-// fits waits until nothing reaches beyond the screen, and no cell of a status or a duration is cut.
+// fits waits until nothing reaches beyond the screen, menus that are opened included, and no cell of a status or a duration is cut.
 func (p *page) fits(what string) {
 	p.t.Helper()
 	p.untilFine(func() string {
-		if wrong := p.value(misfits); wrong != "" {
+		wrong := p.value(misfits)
+		if wrong == "" {
+			wrong = p.beyond()
+		}
+		if wrong != "" {
 			return what + ": " + wrong
 		}
 		return ""
 	})
 }
+
+// beyond opens each menu of the page and closes it again, and is those that did not lie within the window.
+func (p *page) beyond() string {
+	p.t.Helper()
+	var wrong string
+	p.do(chromedp.Evaluate(menus, &wrong, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	return wrong
+}
+
+// menus opens what opens a menu, and gives the menus beyond the window's edges. What is open already is only measured.
+const menus = `(async () => {
+	const wrong = [], focused = document.activeElement, scrolled = scrollY
+	const measure = () => document.querySelectorAll(".pop").forEach((e) => {
+		const { left, right } = e.getBoundingClientRect()
+		if (left < -0.5 || right > innerWidth + 0.5) wrong.push("the menu " + e.parentElement.innerText.slice(0, 30) + " lies at " + left + " to " + right)
+	})
+	measure()
+	if (document.querySelector(".pop, dialog[open]")) return wrong.join("; ")
+	for (const button of [...document.querySelectorAll(".menu > button[aria-expanded=false]")].filter((e) => e.checkVisibility())) {
+		button.click()
+		await new Promise((drawn) => setTimeout(drawn))
+		measure()
+		if (button.ariaExpanded === "true") button.click()
+		await new Promise((drawn) => setTimeout(drawn))
+	}
+	if (document.activeElement !== focused) focused?.focus?.({ preventScroll: true })
+	scrollTo(0, scrolled)
+	return wrong.join("; ")
+})()`
 
 // misfits is what does not fit: a page is asked for all of it at once.
 const misfits = `[["it is wider than the screen", document.documentElement.scrollWidth > innerWidth ? "by " + (document.documentElement.scrollWidth - innerWidth) : ""],
