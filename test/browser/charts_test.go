@@ -138,6 +138,19 @@ func TestTheRangeIsPartOfTheAddress(t *testing.T) {
 	p.visit("/console/executions?from=-6h&to=2020-01-31T08:00:00Z")
 	p.shows("main", "No execution is of this time")
 	p.shows("#range", "2020-01-31")
+	// Without a beginning, label, list and link are of all times before the end, and the chart says which hour it has.
+	p.visit("/console/executions?to=2035-01-31T08:00:00Z")
+	p.until("rows", func() bool { return p.count("tbody tr") == 6 })
+	p.shows("#range", "Until 2035-01-31")
+	p.shows(".facets-of-list .chart h2", "Outcomes, 2035-01-31 ")
+	require.Equal(t, p.value("location.href"), p.copied("Link"))
+	for _, list := range []string{"webhooks", "operations", "history"} {
+		p.visit("/console/" + list + "?to=2035-01-31T08:00:00Z")
+		p.shows("#range", "Until 2035-01-31")
+		require.Equal(t, p.value("location.href"), p.copied("Link"))
+	}
+	p.visit("/console/executions")
+	p.shows(".facets-of-list .chart h2", "Outcomes, last 1 h")
 	p.visit("/console/errors?from=yesterday")
 	p.shows(".chip.wrong", "want a time")
 	p.visit("/console/tree?from=yesterday") // what a page asks of the node beside its list has no wrong range either

@@ -18,7 +18,8 @@ describe('a range', () => {
     ['from=-15min&to=2030-01-31T05:00:00Z', undefined, ['2030-01-31T04:45:00Z', '2030-01-31T05:00:00Z', false]],
     ['from=2030-01-31T03:00:00Z', undefined, ['2030-01-31T03:00:00Z', '2030-01-31T08:00:00Z', true]],
     ['from=2030-01-31T03:00:00%2B01:00&to=2030-01-31T05:00:00Z', '-1h', ['2030-01-31T02:00:00Z', '2030-01-31T05:00:00Z', false]],
-    ['to=2030-01-31T05:00:00Z', undefined, ['2030-01-31T04:00:00Z', '2030-01-31T05:00:00Z', false]],
+    ['to=2030-01-31T05:00:00Z', undefined, undefined],
+    ['to=2030-01-31T05:00:00Z', '-1h', ['2030-01-31T04:00:00Z', '2030-01-31T05:00:00Z', false]],
     ['from=yesterday', '-1h', ['2030-01-31T07:00:00Z', '2030-01-31T08:00:00Z', true]],
     ['from=2030-01-31T09:00:00Z', undefined, ['2030-01-31T08:00:00Z', '2030-01-31T08:00:00Z', true]],
   ] as const) {
@@ -57,12 +58,16 @@ describe('a range', () => {
   it('lasts in a copied link', () => {
     expect(lasting('http://n/console/errors?by=code&from=-1h', now)).toBe('http://n/console/errors?by=code&from=2030-01-31T07:00:00Z&to=2030-01-31T08:00:00Z')
     expect(lasting('http://n/console/', now, '-1h')).toBe('http://n/console/?from=2030-01-31T07:00:00Z&to=2030-01-31T08:00:00Z')
-    expect(lasting('http://n/console/executions?status=failed', now)).toBe('http://n/console/executions?status=failed')
+    for (const same of ['status=failed', 'to=2030-01-31T05:00:00Z', 'from=2030-01-31T09:00:00Z']) expect(lasting(`http://n/console/executions?${same}`, now)).toBe(`http://n/console/executions?${same}`)
+    expect(lasting('http://n/console/errors?to=2030-01-31T05:00:00Z', now, '-1h')).toBe('http://n/console/errors?to=2030-01-31T05:00:00Z&from=2030-01-31T04:00:00Z')
   })
   it('has a name', () => {
     expect(nameOf(q(''), now, true)).toBe('All times')
     expect(nameOf(q(''), now, true, '-1h')).toBe('Last 1 h')
     expect(nameOf(q('from=-2h'), now, true)).toBe('Last 2h')
+    expect(nameOf(q('to=2030-01-31T05:00:00Z'), now, true)).toBe('Until 2030-01-31 05:00:00')
+    expect(nameOf(q('to=2030-01-31T05:00:00Z'), now, true, undefined, 'Now')).toBe('At 2030-01-31 05:00:00')
+    expect(nameOf(q('to=2030-01-31T05:00:00Z'), now, true, '-1h')).toBe('2030-01-31 04:00:00 to 05:00:00')
     expect(nameOf(q('from=2030-01-31T03:00:00Z&to=2030-01-31T05:00:00Z'), now, true)).toBe('2030-01-31 03:00:00 to 05:00:00')
     expect(nameOf(q('from=2030-01-30T03:00:00Z'), now, true)).toBe('2030-01-30 03:00:00 to now')
   })

@@ -53,7 +53,7 @@ export const timeless = (chips: readonly Chip[]): Chip[] => chips.filter((c) => 
 /** A time for the API, with whole seconds. */
 export const stamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
 
-/** The range of a query; undefined: all times. What is wrong counts as left out. */
+/** The range of a query; undefined: it has no beginning, of all times or of all before its end. What is wrong counts as left out. */
 export function spanOf(query: URLSearchParams, now: number, otherwise?: string): Span | undefined {
   const [from, to] = [query.get('from') ?? '', query.get('to') ?? '']
   const end = isMoment(to) ? Date.parse(to) : now
@@ -61,7 +61,7 @@ export function spanOf(query: URLSearchParams, now: number, otherwise?: string):
   if (isMoment(from)) return { from: Math.min(Date.parse(from), end), to: end, live }
   const length = lengthOf(from) ?? lengthOf(otherwise ?? '')
   if (length) return { from: end - length, to: end, live }
-  return live ? undefined : { from: end - units.h!, to: end, live }
+  return undefined
 }
 
 /** When the range of a query ends, if that is past. */
@@ -108,11 +108,11 @@ export function timedChips(chips: readonly Chip[], now: number): Chip[] {
   return chips.map((c) => (c.wrong || c.key !== 'from' ? c : { ...c, value: query.get('from') ?? c.value }))
 }
 
-/** An address that shows the same to somebody else later: both ends of its range are times. */
+/** An address that shows the same to somebody else later: both ends of its range are times. One without a beginning stays without it, and one that has not begun as it is. */
 export function lasting(href: string, now: number, otherwise?: string): string {
   const url = new URL(href)
   const span = spanOf(url.searchParams, now, otherwise)
-  if (!span) return href
+  if (!span || span.from >= span.to) return href
   url.searchParams.set('from', stamp(span.from))
   url.searchParams.set('to', stamp(span.to))
   return url.href.replaceAll('%3A', ':').replaceAll('%2C', ',').replaceAll('%2F', '/')
@@ -124,7 +124,7 @@ export function nameOf(query: URLSearchParams, now: number, utc: boolean, otherw
   const age = lengthOf(from) ? from : !from ? otherwise ?? '' : ''
   if (age && !to) return `Last ${ages.find(([a]) => a === age)?.[1] ?? age.slice(1)}`
   const span = spanOf(query, now, otherwise)
-  if (!span) return none
+  if (!span) return isMoment(to) ? `${none === 'Now' ? 'At' : 'Until'} ${fieldOf(Date.parse(to), utc).replace('T', ' ')}` : none
   const [a, b] = [fieldOf(span.from, utc), fieldOf(span.to, utc)]
   return `${a.replace('T', ' ')} to ${span.live ? 'now' : a.slice(0, 10) === b.slice(0, 10) ? b.slice(11) : b.replace('T', ' ')}`
 }
