@@ -109,3 +109,45 @@ func TestTheFilterBarCompletesNames(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Enter)) // what was typed counts, unless a proposal is chosen
 	p.shows(".chip", "node:n")
 }
+
+// Chips stay where they are when one of them changes, and the focus stays with them: whoever uses the keyboard goes on from there.
+func TestTheFocusStaysInTheFilterBar(t *testing.T) {
+	p := open(t, shared(t), "/console/executions?status=failed&pool=go&pool=python")
+	focused := func(label string) {
+		t.Helper()
+		p.until(label+" has the focus", func() bool { return p.value("document.activeElement.ariaLabel") == label })
+	}
+	press := func(label string) {
+		t.Helper()
+		p.do(chromedp.Focus(`[aria-label="`+label+`"]`), chromedp.KeyEvent(kb.Enter))
+	}
+	p.do(chromedp.WaitVisible(".chip"))
+	press("Turn status:failed round")
+	focused("Turn not.status:failed round")
+	require.Equal(t, "?not.status=failed&pool=go&pool=python", p.value("location.search"))
+	press("Remove pool:go")
+	focused("Remove pool:python")
+	press("Remove pool:python")
+	focused("Add a filter, as key:value")
+	p.do(chromedp.KeyEvent("status:failed" + kb.Enter))
+	p.until("what is joined stands behind", func() bool { return p.value("location.search") == "?not.status=failed&status=failed" })
+	p.do(chromedp.KeyEvent("pool:go"+kb.Enter), chromedp.KeyEvent("not.status:running"+kb.Enter))
+	p.until("it is joined at its place", func() bool { return p.value("location.search") == "?not.status=failed,running&status=failed&pool=go" })
+
+	// Escape closes what is proposed, and then leaves the field.
+	p.do(chromedp.KeyEvent("po"))
+	p.shows("#filter-options", "pool:")
+	p.do(chromedp.KeyEvent(kb.Escape))
+	require.Equal(t, "filter", p.value("document.activeElement.id"))
+	p.do(chromedp.KeyEvent(kb.Escape))
+	require.Equal(t, "BODY", p.value("document.activeElement.tagName"))
+}
+
+// More values than the node takes, and empty ones, are red chips: the list is shown without them.
+func TestOneTooManyIsARedChip(t *testing.T) {
+	p := open(t, shared(t), "/console/executions?label=test%3Dtoo-many&q=1&q=2&q=3&q=4&q=5&q=6&session=")
+	p.shows(".chip.wrong", "at most 5 of q at a time")
+	p.shows(".chip.wrong", "want a value")
+	p.shows("main", "No execution has all of these filters")
+	p.shows(".facets-of-list", "No execution of the list")
+}

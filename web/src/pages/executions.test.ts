@@ -27,6 +27,12 @@ describe('the filters of when executions ended', () => {
 
 describe('the filters of executions', () => {
   const wrong = (query: string) => chipsOf(new URLSearchParams(query), keys).map((c) => c.wrong)
+  it('may be empty as the API takes it', () => {
+    const empty = keys.filter((k) => chipsOf(new URLSearchParams([[k.name, '']]), keys)[0]!.wrong === undefined).map((k) => k.name)
+    expect(empty).toEqual(['not.action', 'not.pool', 'not.session', 'not.worker', 'not.key'])
+  })
+  it.each(['q', 'not.q'])('have five of %s', (key) => expect(wrong([1, 2, 3, 4, 5, 6].map((n) => `${key}=${n}`).join('&'))).toEqual([...Array(5).fill(undefined), `at most 5 of ${key} at a time`]))
+  it('count the digits of an id', () => expect(['----', 'abc', 'a-b-c-d', '01a1fd4f-1ca9-7ccb-bbec-bd136abe9590', `${'0'.repeat(32)}0`].map((v) => wrong(`id_prefix=${v}`)[0] ?? '')).toEqual(['want 4 to 32 hexadecimal digits', 'want 4 to 32 hexadecimal digits', '', '', 'want 4 to 32 hexadecimal digits']))
   it.each(['action', 'pool', 'session', 'error', 'q', 'key'])('have alternatives of %s, with and without not.', (key) =>
     expect(wrong(`${key}=a&${key}=b&not.${key}=c&not.${key}=d`)).toEqual([undefined, undefined, undefined, undefined]))
   it('check each of several workers', () => expect(wrong('worker=n/go/1&worker=n/go&worker=n/go/2')).toEqual([undefined, 'want node/pool/slot', undefined]))

@@ -10,8 +10,11 @@ import { duration, fields } from '../state/time'
 const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
 const label = (v: string) => (/^[^=]+=/.test(v) ? undefined : 'want name=value')
 const text = (v: string) => (new TextEncoder().encode(v).length > 200 ? 'want at most 200 bytes' : undefined)
-const idPrefix = (v: string) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more')
+const idPrefix = (v: string) => (/^[0-9a-f]{4,32}$/i.test(v.replaceAll('-', '')) ? undefined : 'want 4 to 32 hexadecimal digits')
 const fates = ['retry', 'interrupted', 'taken_back', 'state_lost'] as const
+
+/** How many texts are searched for at once. */
+const textsMax = 5
 
 export const keys: readonly Key[] = [
   { name: 'status', many: true, values: statuses },
@@ -21,7 +24,7 @@ export const keys: readonly Key[] = [
   { name: 'worker', each: true, check: worker },
   { name: 'label', each: true, check: label },
   { name: 'error', each: true },
-  { name: 'q', each: true, check: text },
+  { name: 'q', each: true, most: textsMax, check: text },
   { name: 'key', each: true },
   { name: 'id_prefix', each: true, check: idPrefix },
   { name: 'was', many: true, values: fates },
@@ -29,14 +32,14 @@ export const keys: readonly Key[] = [
   ...endKeys,
   { name: 'order', values: ['newest', 'oldest'] },
   { name: 'not.status', many: true, values: statuses },
-  { name: 'not.action', each: true },
-  { name: 'not.pool', each: true },
-  { name: 'not.session', each: true },
-  { name: 'not.worker', each: true, check: worker },
+  { name: 'not.action', each: true, empty: true },
+  { name: 'not.pool', each: true, empty: true },
+  { name: 'not.session', each: true, empty: true },
+  { name: 'not.worker', each: true, empty: true, check: worker },
   { name: 'not.label', each: true, check: label },
   { name: 'not.error', each: true },
-  { name: 'not.q', each: true, check: text },
-  { name: 'not.key', each: true },
+  { name: 'not.q', each: true, most: textsMax, check: text },
+  { name: 'not.key', each: true, empty: true },
   { name: 'not.id_prefix', each: true, check: idPrefix },
   { name: 'not.was', many: true, values: fates },
 ]

@@ -17,6 +17,8 @@ describe('chipsOf', () => {
     ['colour=red', 'there is no such filter here'],
     ['pool=a&pool=b', 'one pool at a time'],
     ['label=x', 'want name=value'],
+    ['pool=', 'want a value'],
+    ['status=', 'want one of failed, running'],
     ['panel=other', 'want one of filters, facets, none'],
     ['table=wait,odd', 'want one of outcomes, in-and-out, wait, run, workers, waiting, run-p95-by-version, timeline, no-timeline'],
   ] as const) {
@@ -24,6 +26,26 @@ describe('chipsOf', () => {
   }
   it('leaves out what is open', () => expect(read('panel=facets&table=wait,run')).toEqual([]))
   it('is never asked of the node if it is wrong', () => expect(asked(read('status=nope&pool=a')).toString()).toBe('pool=a'))
+})
+
+describe('values of one key', () => {
+  const each: Key[] = [{ name: 'q', each: true, most: 2 }, { name: 'key', each: true }, { name: 'not.key', each: true, empty: true }]
+  const of = (text: string) => chipsOf(new URLSearchParams(text), each)
+  it('are as many as the API takes: one too many is marked, and not sent', () => {
+    expect(of('q=a&q=b&q=c').map((c) => c.wrong)).toEqual([undefined, undefined, 'at most 2 of q at a time'])
+    const chips = of(Array.from({ length: 21 }, (_, i) => `key=${i}`).join('&'))
+    expect(chips.map((c) => c.wrong !== undefined).lastIndexOf(false)).toBe(19)
+    expect(asked(chips).getAll('key')).toHaveLength(20)
+  })
+  it('count once, and not at all if they are wrong', () => {
+    const chips = of('q=a&q=a&q=&q=b')
+    expect(chips.map((c) => c.wrong)).toEqual([undefined, undefined, 'want a value', undefined])
+    expect(asked(chips).toString()).toBe('q=a&q=b')
+  })
+  it('are empty only where the API takes that', () => {
+    expect(of('key=&not.key=').map((c) => c.wrong)).toEqual(['want a value', undefined])
+    expect(of('not.key=').map((c) => turnedOf(c, [], each))).toEqual([undefined])
+  })
 })
 
 describe('typedChip', () => {

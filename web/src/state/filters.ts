@@ -7,6 +7,8 @@ export interface Key {
   each?: boolean // may be repeated
   values?: readonly string[]
   check?: (value: string) => string | undefined
+  empty?: boolean // takes an empty value, of what has none
+  most?: number // how many values it takes; by default as many as the API takes of any
   quiet?: boolean // shown elsewhere on the page, and as a chip only where it is wrong
   names?: string // what completes it, where that are not the names of the key's own name
   turns?: string // the key that says the opposite, where that is not the one with not.
@@ -14,13 +16,16 @@ export interface Key {
 
 export interface Chip { key: string; value: string; wrong?: string }
 
+/** So many values the API takes of one key. */
+const valuesMax = 20
+
 /** Whether it is what a page has open: no filter. */
 const isView = (name: string, value: string): boolean => value.split(',').every((part) => views.some((v) => v.name === name && v.values.includes(part)))
 
 /** Reads the chips of a query. */
 export function chipsOf(query: URLSearchParams, keys: readonly Key[]): Chip[] {
   const chips: Chip[] = []
-  const seen = new Set<string>()
+  const seen = new Map<string, Set<string>>()
   for (const [name, text] of query) {
     const view = views.find((v) => v.name === name)
     if (view) {
@@ -28,7 +33,8 @@ export function chipsOf(query: URLSearchParams, keys: readonly Key[]): Chip[] {
       continue
     }
     const key = keys.find((k) => k.name === name)
-    for (const value of key?.many ? text.split(',').filter(Boolean) : [text]) {
+    const values = key?.many ? text.split(',').filter(Boolean) : [text]
+    for (const value of values.length ? values : ['']) {
       const chip: Chip = { key: name, value }
       const wrong = wrongOf(chip, key, seen)
       if (wrong) chip.wrong = wrong
@@ -38,19 +44,25 @@ export function chipsOf(query: URLSearchParams, keys: readonly Key[]): Chip[] {
   return chips
 }
 
-function wrongOf(chip: Chip, key: Key | undefined, seen: Set<string>): string | undefined {
+/** Seen has the values of each key that were taken before. */
+function wrongOf(chip: Chip, key: Key | undefined, seen: Map<string, Set<string>>): string | undefined {
   if (!key) return 'there is no such filter here'
   if (key.values && !key.values.includes(chip.value)) return `want one of ${key.values.join(', ')}`
-  if (seen.has(key.name) && !key.many && !key.each) return `one ${key.name} at a time`
-  seen.add(key.name)
-  return key.check?.(chip.value)
+  const several = key.many || key.each, most = key.most ?? valuesMax
+  const wrong = chip.value === '' && key.empty ? undefined : key.check?.(chip.value) ?? (chip.value === '' ? 'want a value' : undefined)
+  if (several && wrong) return wrong // it is not sent, and takes no other one's place
+  const before = seen.get(key.name) ?? new Set()
+  if (!several && before.size) return `one ${key.name} at a time`
+  if (before.size >= most && !before.has(chip.value)) return `at most ${most} of ${key.name} at a time`
+  seen.set(key.name, before.add(chip.value))
+  return wrong
 }
 
-/** The key that has what a chip's key leaves out; undefined: there is none, or it has its one value. */
+/** The key that has what a chip's key leaves out; undefined: there is none, it has its one value, or there is nothing to turn. */
 export function turnedOf(chip: Chip, chips: readonly Chip[], keys: readonly Key[]): string | undefined {
   const name = keys.find((k) => k.name === chip.key)?.turns ?? (chip.key.startsWith('not.') ? chip.key.slice(4) : `not.${chip.key}`)
   const key = keys.find((k) => k.name === name)
-  if (!key || (!key.many && !key.each && chips.some((c) => c.key === name))) return undefined
+  if (!key || chip.value === '' || (!key.many && !key.each && chips.some((c) => c.key === name))) return undefined
   return name
 }
 
@@ -107,10 +119,10 @@ export function emptyOf(what: string, chips: readonly Chip[]): string | undefine
   return `No ${what} has all of these filters${timed ? ' in this time. Remove one, or choose another time' : '. Remove one'}.`
 }
 
-/** The parameters for the API: the chips that it takes. */
+/** The parameters for the API: the chips that it takes, each value once. */
 export function asked(chips: readonly Chip[]): URLSearchParams {
   const params = new URLSearchParams()
-  for (const chip of chips) if (!chip.wrong) params.append(chip.key, chip.value)
+  for (const chip of chips) if (!chip.wrong && !params.getAll(chip.key).includes(chip.value)) params.append(chip.key, chip.value)
   return params
 }
 
