@@ -87,9 +87,14 @@ describe('turnedOf', () => {
 
 describe('withChips', () => {
   it('is the inverse of chipsOf', () => {
-    for (const text of ['', 'pool=go', 'label=a%3Db&status=failed%2Crunning', 'colour=red']) {
+    for (const text of ['', 'pool=go', 'status=failed%2Crunning&label=a%3Db', 'colour=red']) {
       expect(withChips(new URLSearchParams(text), read(text), keys).toString()).toBe(text)
     }
+  })
+  it('keeps their order', () => {
+    for (const text of ['status=failed%2Crunning&pool=go&label=a%3Db', 'pool=go&status=failed&label=a%3Db']) expect(withChips(new URLSearchParams(), read(text), keys).toString()).toBe(text)
+    expect(withChips(new URLSearchParams(), [...read('status=failed&pool=go&status=running'), ...read('status=failed')], keys).toString()).toBe('status=failed%2Crunning&pool=go')
+    expect(withChips(new URLSearchParams(), read('status=&status=failed'), keys).toString()).toBe('status=failed')
   })
   it('has each alternative once', () => {
     const each: Key[] = [{ name: 'action', each: true }]

@@ -66,15 +66,14 @@ export function turnedOf(chip: Chip, chips: readonly Chip[], keys: readonly Key[
   return name
 }
 
-/** Writes chips into a query, and keeps what is no filter. */
+/** Writes chips into a query, in their order, and keeps what is no filter. Values that are joined stand where the first of them does. */
 export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: readonly Key[]): URLSearchParams {
   const next = new URLSearchParams()
-  const joined = new Map<string, string[]>()
   for (const chip of chips) {
-    if (keys.find((k) => k.name === chip.key)?.many) joined.set(chip.key, [...(joined.get(chip.key) ?? []), chip.value])
-    else if (!next.getAll(chip.key).includes(chip.value)) next.append(chip.key, chip.value)
+    const joined = keys.find((k) => k.name === chip.key)?.many ? (next.get(chip.key) ?? '').split(',').filter(Boolean) : undefined
+    if (joined && !joined.includes(chip.value)) next.set(chip.key, [...joined, chip.value].filter(Boolean).join(','))
+    else if (!joined && !next.getAll(chip.key).includes(chip.value)) next.append(chip.key, chip.value)
   }
-  for (const [key, values] of joined) next.set(key, [...new Set(values)].join(','))
   for (const { name } of views) {
     const value = query.get(name)
     if (value !== null && isView(name, value)) next.set(name, value)
