@@ -69,9 +69,12 @@ func TestTheConsoleIsUsedByKeyboard(t *testing.T) {
 	require.True(t, strings.HasPrefix(p.value("location.pathname"), "/console/executions/"))
 }
 
-// A page without a filter has the search at its key, and every page has it as a button, on a phone too.
+// A page whose filters search no text has the palette at the key of the search, and every page has it as a button, on a phone too.
 func TestTheSearchIsOnEveryPage(t *testing.T) {
-	p := open(t, shared(t), "/console/pools")
+	p := open(t, shared(t), "/console/webhooks")
+	p.do(chromedp.WaitVisible("#filter"), chromedp.KeyEvent("/"))
+	p.shows(".palette[open]", "Dead letters")
+	p.visit("/console/pools")
 	p.shows("tbody", "python")
 	p.do(chromedp.KeyEvent("/"))
 	p.shows(".palette[open]", "Dead letters")
