@@ -41,6 +41,27 @@ func labelled(t *testing.T, n *node, label string) execution {
 	return submit(t, n, "core.noop", map[string]any{}, map[string]any{"labels": map[string]any{"test": label}})
 }
 
+// A page that the browser has kept is live again when somebody comes back to it.
+func TestAPageFromTheBrowsersCacheIsLive(t *testing.T) {
+	n := shared(t)
+	p := open(t, n, "/console/executions?label=test%3Dkept")
+	p.shows("main", "No execution has all of these filters")
+	labelled(t, n, "kept")
+	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+	p.do(chromedp.Evaluate(`for (const kind of ["pagehide", "pageshow"]) dispatchEvent(new PageTransitionEvent(kind, {persisted: true}))`, nil))
+	labelled(t, n, "kept")
+	p.shows(".newer", "1 newer: show")
+	p.do(chromedp.Evaluate("window.kept = true", nil))
+	p.visit("/console/errors")
+	p.do(chromedp.Evaluate("setTimeout(() => history.back())", nil))
+	p.shows("h1", "Executions")
+	if p.value("window.kept") != "true" {
+		t.Skip("this browser has loaded the page anew")
+	}
+	labelled(t, n, "kept")
+	p.shows(".newer", "2 newer: show")
+}
+
 // A row comes into an open list, and changes there, without a reload and without asking again.
 func TestARowComesByItself(t *testing.T) {
 	n := start(t)

@@ -66,13 +66,17 @@ function inWorker(): (said: Said) => void {
   }
 }
 
-interface Types { createPolicy: (name: string, rules: { createScriptURL: (url: string) => string }) => { createScriptURL: (url: string) => unknown } }
+interface Policy { createScriptURL: (url: string) => unknown }
+interface Types { createPolicy: (name: string, rules: { createScriptURL: (url: string) => string }) => Policy }
+
+/** A page makes it once, also if it comes back from the browser's cache. */
+let policy: Policy | undefined
 
 /** The worker's address, as the page's policy wants it: no other one can become a script. */
 function allowed(url: string): string {
   const types = (globalThis as { trustedTypes?: Types }).trustedTypes
   if (!types) return url
-  const policy = types.createPolicy('troupe-worker', {
+  policy ??= types.createPolicy('troupe-worker', {
     createScriptURL: (wanted) => {
       if (wanted !== address) throw new TypeError('only the worker of the console is a script')
       return wanted
