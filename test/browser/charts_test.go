@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,6 +51,16 @@ func TestChartsShowTheChosenTime(t *testing.T) {
 	p.shows("h1", "Errors")
 	p.shows("tbody", "bad")
 	require.Contains(t, p.value("location.search"), "status=failed&from=")
+
+	// A point of any outcome leads to what ended then.
+	p.do(chromedp.NavigateBack())
+	const good = `//section[@aria-label='Outcomes']//td[2]//a`
+	p.do(chromedp.Evaluate(`document.querySelectorAll('.chart details').forEach((d) => { d.open = true })`, nil), chromedp.WaitVisible(good, chromedp.BySearch))
+	ended := p.value(`document.querySelector("[aria-label='Outcomes'] td:nth-child(2) a").innerText`)
+	p.do(chromedp.Click(good, chromedp.BySearch))
+	p.shows("h1", "Executions")
+	require.Contains(t, p.value("location.search"), "status=completed&ended_from=")
+	p.until("as many rows as the point says", func() bool { return strconv.Itoa(p.count("tbody tr")) == ended })
 
 	// A drag over a chart chooses a range, which stands in the address.
 	p.visit("/console/actions/core.echo?from=-6h")

@@ -17,8 +17,11 @@ describe('charts', () => {
   it('lead to the lists behind them', () => {
     expect(c.lines[1]!.href).toBe('errors?status=failed&pool=go&from=-1h')
     expect(c.behind(1, 1)).toBe('errors?status=failed&pool=go&from=2030-01-31T08:01:00Z&to=2030-01-31T08:02:00Z')
-    expect(c.behind(0, 0)).toBe('executions?status=completed&pool=go&from=2030-01-31T08:00:00Z&to=2030-01-31T08:01:00Z')
-    expect(listOf({ action: ['a.b'] }, undefined, '-1h', undefined)).toBe('executions?action=a.b&from=-1h')
+    expect(c.behind(0, 0)).toBe('executions?status=completed&pool=go&ended_from=2030-01-31T08:00:00Z&ended_to=2030-01-31T08:01:00Z')
+    expect(c.lines[0]!.href).toBe('executions?status=completed&pool=go&ended_from=2030-01-31T08:00:00Z') // a list by the end takes no age
+    expect(outcomes(ended, {}, { from: '2030-01-31T07:30:00Z', to: from }).lines[0]!.href).toBe('executions?status=completed&ended_from=2030-01-31T07:30:00Z&ended_to=2030-01-31T08:00:00Z')
+    expect(listOf({ action: ['a.b'] }, undefined, '-1h', undefined, 'requested')).toBe('executions?action=a.b&from=-1h')
+    expect(quantiles('Run', series({ key: 'all', n: [1] }), {}, q).behind(0, 0)).toBe('executions?ended_from=2030-01-31T08:00:00Z&ended_to=2030-01-31T08:01:00Z')
     expect(listOf({ pool: ['go', 'py'], action: ['a.b', 'c'] }, 'failed', '-1h', undefined)).toBe('errors?status=failed&pool=go&pool=py&action=a.b&action=c&from=-1h')
   })
   it('are of some pools and actions', () => {
@@ -31,6 +34,8 @@ describe('charts', () => {
   it('set what came in against what went out', () => {
     const f = flow(series({ key: 'all', n: [1, 2, 3] }), ended, {}, q)
     expect(f.lines.map((l) => l.values)).toEqual([[1, 2, 3], [5, 2, 8]])
+    expect(f.lines.map((l) => l.href)).toEqual(['executions?from=-1h', 'executions?ended_from=2030-01-31T08:00:00Z'])
+    expect([f.behind(0, 0), f.behind(1, 0)]).toEqual(['executions?from=2030-01-31T08:00:00Z&to=2030-01-31T08:01:00Z', 'executions?ended_from=2030-01-31T08:00:00Z&ended_to=2030-01-31T08:01:00Z'])
     expect(flow(series(), ended, {}, q).lines[0]!.values).toEqual([0, 0, 0])
   })
   it('have no time where nothing ran', () => {

@@ -1,7 +1,7 @@
 // Counts over time as a chart draws them, and as a table says them.
 import type { JournalEntry, Line, Series } from '../api/types'
 import { pageOf } from '../pages/changes'
-import { stamp, type Span } from '../state/range'
+import { isMoment, stamp, type Span } from '../state/range'
 import { withQuery } from '../state/route'
 import { duration, fields, two } from '../state/time'
 
@@ -44,21 +44,26 @@ function times(s: Series): { at: number[]; step: number } {
   return { at: Array.from({ length: points }, (_, i) => from + i * step), step }
 }
 
-/** The list of a time, with what the counts are of. What failed is listed by the time of its end, all else by that of its request. */
-export function listOf(scope: Scope, status: string | undefined, from: string, to: string | undefined): string {
-  const query = new URLSearchParams()
+/** By which time a list has its executions: that of their request, or that of their end. */
+type By = 'requested' | 'ended'
+
+/** The list of a time, with what the counts are of. That of failures is by their ends in any case. */
+export function listOf(scope: Scope, status: string | undefined, from: string, to: string | undefined, by: By = 'ended'): string {
+  const query = new URLSearchParams(), failed = status !== undefined && unsuccessful.includes(status), prefix = by === 'ended' && !failed ? 'ended_' : ''
   if (status) query.set('status', status)
   scoped(query, scope)
-  for (const [key, value] of [['from', from], ['to', to]] as const) if (value) query.set(key, value)
-  return withQuery(status && unsuccessful.includes(status) ? 'errors' : 'executions', query)
+  for (const [key, value] of [['from', from], ['to', to]] as const) if (value) query.set(prefix + key, value)
+  return withQuery(failed ? 'errors' : 'executions', query)
 }
 
 interface Query { from: string; to?: string | undefined }
 
-function lists(scope: Scope, q: Query, at: number[], step: number) {
+/** Lists by an end need a time, and have the one at which the counts begin in the place of an age. */
+function lists(scope: Scope, q: Query, s: Series, at: number[], step: number) {
+  const since = (status: string | undefined, by: By) => (by === 'requested' || (status && unsuccessful.includes(status)) || isMoment(q.from) ? q.from : s.from)
   return {
-    whole: (status?: string) => listOf(scope, status, q.from, q.to),
-    point: (status: string | undefined, i: number) => listOf(scope, status, stamp(at[i]!), stamp(at[i]! + step)),
+    whole: (status?: string, by: By = 'ended') => listOf(scope, status, since(status, by), q.to, by),
+    point: (status: string | undefined, i: number, by: By = 'ended') => listOf(scope, status, stamp(at[i]!), stamp(at[i]! + step), by),
   }
 }
 
@@ -70,7 +75,7 @@ function noted(s: Series, values: readonly number[]): (number | null)[] {
 
 /** What ended, by outcome. */
 export function outcomes(s: Series, scope: Scope, q: Query): Chart {
-  const { at, step } = times(s), list = lists(scope, q, at, step)
+  const { at, step } = times(s), list = lists(scope, q, s, at, step)
   const lines = [...s.series].sort((a, b) => order.indexOf(a.key) - order.indexOf(b.key))
   return {
     title: 'Outcomes', unit: 'n', stacked: true, at, step,
@@ -85,20 +90,20 @@ const sum = (series: readonly Line[], points: number): number[] => Array.from({ 
 export function flow(submitted: Series, ended: Series, scope: Scope, q: Query): Chart {
   const one = times(submitted), other = times(ended)
   const { at, step } = one.at.length >= other.at.length ? one : other
-  const list = lists(scope, q, at, step)
+  const list = lists(scope, q, submitted, at, step)
   return {
     title: 'In and out', unit: 'n', stacked: false, at, step,
     lines: [
-      { name: 'submitted', tone: 'wait', dash: [6, 3], values: sum(submitted.series, at.length), href: list.whole() },
+      { name: 'submitted', tone: 'wait', dash: [6, 3], values: sum(submitted.series, at.length), href: list.whole(undefined, 'requested') },
       { name: 'ended', tone: 'run', dash: [], values: sum(ended.series, at.length), href: list.whole() },
     ],
-    behind: (_, point) => list.point(undefined, point),
+    behind: (line, point) => list.point(undefined, point, line === 0 ? 'requested' : 'ended'),
   }
 }
 
 /** How long something took: half of it at most p50, and so on. */
 export function quantiles(title: string, s: Series, scope: Scope, q: Query): Chart {
-  const { at, step } = times(s), list = lists(scope, q, at, step)
+  const { at, step } = times(s), list = lists(scope, q, s, at, step)
   const line = s.series[0]
   const values = (of: number[] | undefined) => at.map((_, i) => ((line?.n[i] ?? 0) > 0 ? of?.[i] ?? null : null))
   return {
@@ -114,7 +119,7 @@ const versionsMax = versionTones.length
 
 /** How long runs of each version took, the most used ones. */
 export function versions(s: Series, scope: Scope, q: Query): Chart {
-  const { at, step } = times(s), list = lists(scope, q, at, step)
+  const { at, step } = times(s), list = lists(scope, q, s, at, step)
   return {
     title: 'Run p95 by version', unit: 'ms', stacked: false, at, step,
     lines: s.series.slice(0, versionsMax).map((l, i) => ({
@@ -140,11 +145,11 @@ export function workers(s: Series, pool: string): Chart {
 
 /** What waits for a pool's workers. */
 export function waiting(s: Series, pool: string): Chart {
-  const { at, step } = times(s), href = listOf({ pool: [pool] }, 'requested,scheduled', '', undefined)
+  const { at, step } = times(s), href = listOf({ pool: [pool] }, 'requested,scheduled', '', undefined, 'requested')
   return {
     title: 'Waiting', unit: 'level', stacked: false, at, step,
     lines: [{ name: 'waiting', tone: 'wait', dash: [], values: noted(s, sum(s.series, at.length)), href }],
-    behind: (_, point) => listOf({ pool: [pool] }, undefined, stamp(at[point]!), stamp(at[point]! + step)),
+    behind: (_, point) => listOf({ pool: [pool] }, undefined, stamp(at[point]!), stamp(at[point]! + step), 'requested'),
   }
 }
 
