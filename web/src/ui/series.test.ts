@@ -73,6 +73,9 @@ describe('charts', () => {
     expect(unknown({ ...ended, known_from: '2030-01-31T07:30:00Z' }, span, at + 100_000)).toEqual([[at - 3_600_000, at - 1_800_000]])
     expect(unknown({ ...ended, until: from }, { from: at + 1, to: at + 2, live: false }, at + 9)).toEqual([[at + 1, at + 2]])
     expect(unknown(undefined, span, at)).toEqual([])
+    const later = { from: at + 3_600_000, to: at + 7_200_000, live: false }
+    expect(unknown({ ...ended, until: from }, later, at + 240_000)).toEqual([[at + 3_600_000, at + 7_200_000]])
+    expect(unknown({ ...ended, until: '2030-01-31T08:01:00Z' }, { from: at, to: at + 300_000, live: false }, at + 60_000)).toEqual([[at + 60_000, at + 300_000]])
     const hour = { from: at, to: at + 300_000, live: false }
     expect(unknown({ ...ended, until: '2030-01-31T08:05:00Z', unknown: [0, 1, 3] }, hour, at + 300_000)).toEqual([[at, at + 120_000], [at + 180_000, at + 240_000]])
   })

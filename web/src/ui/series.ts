@@ -166,7 +166,7 @@ export function stacked(lines: readonly Drawn[]): number[][] {
   return lines.map((l) => l.values.map((v, i) => (base[i] = (base[i] ?? 0) + (v ?? 0))))
 }
 
-/** The parts of a range of which the counts are not known: before what is kept, and behind what is counted. */
+/** The parts of a range of which the counts are not known: before what is kept, behind what is counted, and what is yet to come. */
 export function unknown(s: Series | undefined, span: Span, now: number): [from: number, to: number][] {
   if (!s) return []
   const parts: [number, number][] = []
@@ -179,7 +179,9 @@ export function unknown(s: Series | undefined, span: Span, now: number): [from: 
     if (last && last[1] >= from) last[1] = to // one stretch
     else parts.push([from, to])
   }
-  if (until < end) parts.push([Math.max(until, span.from), end])
+  const counted = Math.max(until, span.from), future = Math.max(now, span.from)
+  if (counted < end) parts.push([counted, end])
+  if (!span.live && future < span.to) parts.push([future, span.to])
   return parts
 }
 
