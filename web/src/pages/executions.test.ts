@@ -4,7 +4,7 @@ import { chosen } from '../state/columns'
 import { commandOf } from '../state/command'
 import { chipsOf, completions, isShown, turnedOf } from '../state/filters'
 import { filterOf } from './bulk'
-import { columns, differs, exported, keys, leastOf, newest, none, older, oldest, renewed, reread, rowsMax, sized, strayed, strayedMax, take, waitOf } from './executions'
+import { columns, differs, exported, keys, leastOf, lookedFrom, newest, none, older, oldest, renewed, reread, rowsMax, sized, strayed, strayedMax, take, waitOf } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
@@ -22,6 +22,7 @@ describe('the filters of when executions ended', () => {
     expect(chips.map((c) => c.wrong)).toEqual(wrong)
     expect(chips.every((c) => isShown(c, keys))).toBe(true)
   })
+  it('say since when requests were looked at', () => expect(['ended_from=2030-01-31T09:00:00%2B01:00', 'ended_from=2030-01-31T08:00:00Z&from=-6h', 'ended_to=2030-01-31T08:00:00Z'].map((q) => lookedFrom(new URLSearchParams(q)))).toEqual(['2030-01-30T08:00:00.000Z', undefined, undefined]))
   it('complete what is typed', () => expect(completions('end', keys)).toEqual(['ended_from:', 'ended_to:']))
 })
 

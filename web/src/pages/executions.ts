@@ -91,6 +91,15 @@ export function waitOf(e: Pick<Execution, 'requested_at' | 'run_at' | 'started_a
   return `in ${duration(Math.max(1, Math.round((due - now) / unit)) * unit)}`
 }
 
+/** How long before ended_from the API looks at requests, where from says nothing else. */
+const endedLife = 86_400_000
+
+/** Since when requests were looked at, in a list of what ended from a time on; undefined: that is said by the range, or all were. */
+export function lookedFrom(query: URLSearchParams): string | undefined {
+  const ended = query.get('ended_from')
+  return ended && !query.get('from') ? new Date(Date.parse(ended) - endedLife).toISOString() : undefined
+}
+
 /** How many rows a list holds. */
 export const rowsMax = 2000
 
