@@ -165,7 +165,7 @@ func (l *load) ended(ctx context.Context, c *client.Client, p *progress) error {
 // judge reads the run's executions and computes what they say.
 func (l *load) judge(ctx context.Context, c *client.Client, r *rates) error {
 	r.Statuses = map[string]int{}
-	all, err := pages(ctx, c, l.query("", pageMax), span{}, l.count+1)
+	all, _, err := pages(ctx, c, l.query("", pageMax), span{}, l.count+1)
 	if err != nil {
 		return err
 	}

@@ -305,7 +305,11 @@ func (m many) operations() *cobra.Command {
 			for i := range v.Operations {
 				rows[i] = operationRow(&v.Operations[i], c.Now())
 			}
-			return m.show(v, operationHeads, rows)
+			if err := m.show(v, operationHeads, rows); err != nil {
+				return err
+			}
+			m.sayMore(len(rows), v.NextCursor != "")
+			return nil
 		}),
 	}
 	cmd.Flags().StringVar(&since, "since", "", "only those that were started at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")

@@ -41,8 +41,12 @@ func (d deadLetters) list(use, short string) *cobra.Command {
 			if err := c.Get(ctx, deadLettersPath+"?"+query.Encode(), &v); err != nil {
 				return err
 			}
-			if err := d.showAll(v, v.DeadLetters, c.Now()); err != nil || d.output == "json" || v.More != store.MoreUnsearched || v.SearchedTo == nil {
+			if err := d.showAll(v, v.DeadLetters, c.Now()); err != nil || d.output == "json" {
 				return err
+			}
+			if v.More != store.MoreUnsearched || v.SearchedTo == nil {
+				d.sayMore(len(v.DeadLetters), v.NextCursor != "")
+				return nil
 			}
 			_, err = fmt.Fprintf(d.out, "looked at %d dead letters, back to %s; there may be more: give a shorter time with --until\n", v.SearchedTo.Walked, clock(v.SearchedTo.At))
 			return err

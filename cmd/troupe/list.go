@@ -45,17 +45,28 @@ func (x executions) list() *cobra.Command {
 		if oldest {
 			query.Set("order", "oldest")
 		}
-		list, err := pages(ctx, c, query, span, limit)
+		list, more, err := pages(ctx, c, query, span, limit)
 		if err != nil {
 			return err
 		}
-		return x.showExecutions(list, list.Executions, c.Now())
+		if err := x.showExecutions(list, list.Executions, c.Now()); err != nil {
+			return err
+		}
+		x.sayMore(len(list.Executions), more)
+		return nil
 	})
 	return cmd
 }
 
-// pages reads as many pages as limit asks for.
-func pages(ctx context.Context, c *client.Client, query url.Values, span span, limit int) (all api.ExecutionList, err error) {
+// sayMore says beside a table that the list goes on behind it.
+func (a *app) sayMore(shown int, more bool) {
+	if more && a.output != "json" {
+		fmt.Fprintf(a.err, "%d shown; more with -n\n", shown)
+	}
+}
+
+// pages reads as many pages as limit asks for. More says that the list may go on behind them.
+func pages(ctx context.Context, c *client.Client, query url.Values, span span, limit int) (all api.ExecutionList, more bool, err error) {
 	all.Executions = []form.ExecutionView{}
 	for range pagesMax {
 		size := min(limit-len(all.Executions), pageMax)
@@ -65,20 +76,20 @@ func pages(ctx context.Context, c *client.Client, query url.Values, span span, l
 		query.Set("limit", strconv.Itoa(size))
 		page, err := c.Executions(ctx, query)
 		if err != nil {
-			return all, err
+			return all, false, err
 		}
 		kept, over := span.keep(page.Executions)
 		all.Executions = append(all.Executions, kept...)
-		all.NextCursor = page.NextCursor
+		all.NextCursor, more = page.NextCursor, page.NextCursor != "" && !over
 		if len(all.Executions) > limit { // the cursor is behind more than is shown, and nothing reads on from it
-			all.Executions, all.NextCursor = all.Executions[:limit], ""
+			all.Executions, all.NextCursor, more = all.Executions[:limit], "", true
 		}
 		if page.NextCursor == "" || over || len(all.Executions) >= limit {
-			return all, nil
+			return all, more, nil
 		}
 		query.Set("cursor", page.NextCursor)
 	}
-	return all, errEndless
+	return all, false, errEndless
 }
 
 // span is the time in which executions were requested, from since on and before until. Zero: without an end.

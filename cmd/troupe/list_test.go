@@ -107,6 +107,30 @@ func TestACellIsCutBetweenWords(t *testing.T) {
 	})
 }
 
+// A table that is not all there is says so beside it. JSON has the cursor.
+func TestAListSaysThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC().Truncate(time.Second)
+	executions, _ := listed(t, now, 21)
+	others := serve(t, map[string]string{
+		"GET /api/v1/operations": `{"operations":[{"id":"01900000-0000-7000-8000-000000000001","kind":"retry","state":"done"}],"next_cursor":"c"}`,
+		"GET /api/v1/webhooks":   `{"webhooks":[],"next_cursor":"c"}`,
+		"GET /api/v1/sessions":   `{"sessions":[],"next_cursor":"c"}`,
+		"GET /api/v1/nodes":      `{"nodes":[]}`, "GET /api/v1/dead-letters": `{"dead_letters":[],"next_cursor":"c"}`,
+	})
+	for _, c := range []struct{ server, args, says string }{
+		{executions, "list", "20 shown; more with -n\n"}, {executions, "list -n 21", ""}, {executions, "list -n 22", ""}, {executions, "list -o json", ""},
+		{executions, "list --until " + now.Add(time.Hour).Format(time.RFC3339) + " -n 3", "3 shown; more with -n\n"},
+		{executions, "list --since " + now.Add(-4*time.Second).Format(time.RFC3339), ""},
+		{others.URL, "operations", "1 shown; more with -n\n"}, {others.URL, "operations -o json", ""}, {others.URL, "webhooks", "0 shown; more with -n\n"},
+		{others.URL, "sessions", "0 shown; more with -n\n"}, {others.URL, "dead-letters", "0 shown; more with -n\n"},
+	} {
+		r := call(t, "", []string{"TROUPE_SERVER=" + c.server}, strings.Fields(c.args)...)
+		require.Zero(t, r.code, r.err)
+		require.Equal(t, c.says, r.err, c.args)
+	}
+}
+
 // A server that always has one more page is left after a bounded number of them.
 func TestPagesThatDoNotEnd(t *testing.T) {
 	t.Parallel()

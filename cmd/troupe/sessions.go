@@ -58,7 +58,11 @@ func (s sessions) command() *cobra.Command {
 			return s.printJSON(namedSessionList{Sessions: namedSessions(v.Sessions, nodes.Nodes), NextCursor: v.NextCursor})
 		}
 		rows := sessionRows(v.Sessions, nodes.Nodes, c.Now())
-		return s.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows)
+		if err := s.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows); err != nil {
+			return err
+		}
+		s.sayMore(len(rows), v.NextCursor != "")
+		return nil
 	})
 	return cmd
 }

@@ -35,7 +35,11 @@ func (w webhookCalls) command() *cobra.Command {
 			if err := c.Get(ctx, "/api/v1/webhooks?"+query.Encode(), &v); err != nil {
 				return err
 			}
-			return w.showAll(v, v.Webhooks, c.Now())
+			if err := w.showAll(v, v.Webhooks, c.Now()); err != nil {
+				return err
+			}
+			w.sayMore(len(v.Webhooks), v.NextCursor != "")
+			return nil
 		}),
 	}
 	cmd.Flags().StringVar(&state, "state", "given_up", "given_up or due")
