@@ -1,4 +1,6 @@
 // Where a typed text leads: pages, pools and actions whose names have it, and ids.
+import { keys } from '../pages/executions'
+import { asked, chipOf, chipsOf } from './filters'
 import { places } from './keys'
 import { to, withQuery } from './route'
 
@@ -17,6 +19,9 @@ export function entries(pools: readonly string[], actions: readonly string[], no
   ]
 }
 
+/** Whether the list of executions takes a filter. */
+const isRight = (key: string, value: string): boolean => chipsOf(new URLSearchParams([[key, value]]), keys)[0]?.wrong === undefined
+
 /** What an id can be the id of. */
 function ofId(text: string): Entry[] {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
@@ -25,7 +30,7 @@ function ofId(text: string): Entry[] {
   const [, node, pool, slot] = /^([^/\s]+)\/([^/\s]+)\/(\d+)$/.exec(text) ?? []
   if (node && pool && slot) return [{ text, kind: 'worker', href: to('workers', node, pool, slot) }]
   const found: Entry[] = []
-  if (/^[0-9a-f][0-9a-f-]{3,35}$/i.test(text)) found.push({ text: `ids that begin with ${text}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ id_prefix: text })) })
+  if (/^[0-9a-f][0-9a-f-]*$/i.test(text) && isRight('id_prefix', text)) found.push({ text: `ids that begin with ${text}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ id_prefix: text })) })
   const [, of, session] = /^([^/\s]+)\/(.+)$/.exec(text) ?? []
   if (of && session) found.push({ text, kind: 'session', href: to('sessions', of, session) })
   return found
@@ -42,11 +47,21 @@ export function matches(text: string, all: readonly Entry[]): Entry[] {
   }
   const named = all.map((e, i) => ({ e, i, r: rank(e) })).filter(({ r }) => r < 2).sort((a, b) => a.r - b.r || a.i - b.i).map(({ e }) => e)
   const ids = ofId(wanted)
-  const labelled = /^[^=\s]+=./.test(wanted) ? [{ text: `with the label ${wanted}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ label: wanted })) }] : []
-  const made = /\s/.test(wanted) ? [] : [
-    { text: `with the session ${wanted}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ session: wanted })) },
-    { text: `with the idempotency key ${wanted}`, kind: 'executions', href: withQuery('executions', new URLSearchParams({ key: wanted })) },
-    { text: `with the error ${wanted}`, kind: 'errors', href: withQuery('errors', new URLSearchParams({ error: wanted })) },
+  return [...ids, ...named.slice(0, most - ids.length), ...made(wanted)]
+}
+
+/** The lists that a text can mean: that of a filter as people type it, or those of what may have any text. */
+function made(text: string): Entry[] {
+  const list = (what: string, page: string, key: string): Entry => ({ text: `${what} ${text}`, kind: page, href: withQuery(page, new URLSearchParams([[key, text]])) })
+  const says = isRight('q', text) ? [list('errors that say', 'errors', 'q')] : []
+  const labelled = /^[^=\s]+=./.test(text) ? [list('with the label', 'executions', 'label')] : []
+  const chip = chipOf(text), query = chip && new URLSearchParams([[chip.key, chip.value]])
+  if (query && asked(chipsOf(query, keys)).size) return [{ text: `with ${chip!.key}:${chip!.value}`, kind: 'executions', href: withQuery('executions', query) }, ...labelled, ...says]
+  return [
+    ...labelled,
+    list('with the session', 'executions', 'session'),
+    list('with the idempotency key', 'executions', 'key'),
+    ...(/\s/.test(text) ? [] : [list('with the error', 'errors', 'error')]),
+    ...says,
   ]
-  return [...ids, ...named.slice(0, most - ids.length), ...labelled, ...made]
 }
