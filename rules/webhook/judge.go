@@ -49,7 +49,7 @@ func Judge(a Answer, tries int, age time.Duration, now time.Time, random float64
 	case a.Code == 410:
 		return Verdict{State: messages.WebhookGivenUp, Why: why}
 	case tries >= l.Tries:
-		return Verdict{State: messages.WebhookGivenUp, Why: fmt.Sprintf("%s; given up after %d tries", why, tries)}
+		return Verdict{State: messages.WebhookGivenUp, Why: fmt.Sprintf("%s; given up after %s", why, triesText(tries))}
 	}
 	after := Delay(tries, random, l.Base)
 	if a.Code == 429 || a.Code == 503 {
@@ -58,9 +58,16 @@ func Judge(a Answer, tries int, age time.Duration, now time.Time, random float64
 		}
 	}
 	if age+after > l.Age {
-		return Verdict{State: messages.WebhookGivenUp, Why: fmt.Sprintf("%s; given up after %d tries, as the next would be more than %s after the outcome", why, tries, l.Age)}
+		return Verdict{State: messages.WebhookGivenUp, Why: fmt.Sprintf("%s; given up after %s, as the next would be more than %s after the outcome", why, triesText(tries), l.Age)}
 	}
 	return Verdict{State: messages.WebhookDue, After: after, Why: why}
+}
+
+func triesText(n int) string {
+	if n == 1 {
+		return "1 try"
+	}
+	return fmt.Sprintf("%d tries", n)
 }
 
 // reason says why a try failed. It holds nothing of the answer but its status: what stands in it is not for whoever submitted.

@@ -39,6 +39,7 @@ func TestWhatFollowsFromAnAnswer(t *testing.T) {
 		{"asks for less than nothing", Answer{Code: 503, RetryAfter: "-5"}, 1, 0, messages.WebhookDue, 5 * time.Second, ""},
 		{"asks for nonsense", Answer{Code: 503, RetryAfter: "soon"}, 1, 0, messages.WebhookDue, 5 * time.Second, ""},
 		{"asks where it may not", Answer{Code: 500, RetryAfter: "120"}, 1, 0, messages.WebhookDue, 5 * time.Second, ""},
+		{"too old after one", Answer{Code: 500}, 1, 24 * time.Hour, messages.WebhookGivenUp, 0, "answered 500; given up after 1 try, as the next would be more than 24h0m0s after the outcome"},
 		{"the last try", Answer{Code: 500}, 30, 0, messages.WebhookGivenUp, 0, "answered 500; given up after 30 tries"},
 		{"the next would be too late", Answer{Code: 500}, 9, 23 * time.Hour, messages.WebhookGivenUp, 0, "more than 24h0m0s after the outcome"},
 	} {

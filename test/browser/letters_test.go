@@ -31,13 +31,13 @@ func TestManyDeadLettersAreHandled(t *testing.T) {
 	p.click("Requeue…")
 	p.shows("dialog[open] h2", "Requeue 2 dead letters?")
 	p.shows("dialog[open]", "expired 2")
-	p.shows("dialog[open]", "1 name no execution")
+	p.shows("dialog[open]", "1 names no execution")
 	p.looks("letters-preview")
 	p.do(chromedp.SendKeys("dialog[open] input", "the queue is back"))
 	p.click("Requeue them")
 	p.shows(".state", "done")
 	p.shows(".facts", "reason=expired")
-	p.shows("main", "Skipped: 1 name no execution.")
+	p.shows("main", "Skipped: 1 names no execution.")
 	for _, id := range ids {
 		require.NotEmpty(t, ask[retriedExecution](t, n, http.MethodGet, "/api/v1/executions/"+id, nil).RetriedAs)
 	}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { BulkPreview, Operation } from '../api/types'
-import { ended, filterOf, listOf, reason, share, things, typedFor, wanted, written } from './bulk'
+import { ended, filterOf, listOf, question, reason, share, things, typedFor, wanted, written } from './bulk'
 
 test('a filter has the chips that the node takes', () => {
   const chips = [{ key: 'status', value: 'failed' }, { key: 'status', value: 'timed_out' }, { key: 'order', value: 'oldest' }, { key: 'odd', value: 'x', wrong: 'no' }, { key: 'label', value: 'a=b' }]
@@ -33,6 +33,8 @@ test('progress', () => {
   expect(share(o('running', 0, 0, 0))).toBe(0)
   expect(share(o('done', 1, 0, 80))).toBe(1)
   expect(['running', 'stopping', 'stopped', 'done', 'failed'].map((s) => ended(o(s, 0, 0, 0)))).toEqual([false, false, true, true, true])
-  expect(reason('ended')).toBe('have ended')
-  expect(reason('new_word')).toBe('new_word')
+  expect(['ended', 'already_retried', 'unknown', 'already_requeued', 'no_execution'].map((why) => reason(why, 1))).toEqual(['has ended', 'has a retry already', 'is not in the store', 'was requeued before', 'names no execution'])
+  expect(reason('ended', 2)).toBe('have ended')
+  expect(reason('new_word', 1)).toBe('new_word')
+  expect([0, 1, 1200].map((count) => question('retry', { count, exact: count < 9 }))).toEqual(['No execution to retry', 'Retry 1 execution?', 'Retry at least 1,200 executions?'])
 })

@@ -13,6 +13,12 @@ export const ofLetters = (kind: Kind) => kind === 'requeue' || kind === 'discard
 /** What it is about, for so many. */
 export const things = (kind: Kind, n: number) => `${ofLetters(kind) ? 'dead letter' : 'execution'}${n === 1 ? '' : 's'}`
 
+/** What somebody is asked before it starts, or that there is nothing to do. */
+export function question(kind: Kind, p: Pick<BulkPreview, 'count' | 'exact'>): string {
+  if (p.count === 0) return `No ${things(kind, 1)} to ${verbs[kind].toLowerCase()}`
+  return `${verbs[kind]} ${p.exact ? '' : 'at least '}${p.count.toLocaleString('en')} ${things(kind, p.count)}?`
+}
+
 /** What a preview is asked for: chosen rows, or a filter. */
 export function wanted(kind: Kind, picked: readonly string[], filter: Record<string, string[]>): object {
   if (picked.length === 0) return { kind, filter }
@@ -66,4 +72,10 @@ const reasons: Record<string, string> = {
   cancelling: 'are being cancelled', already_requeued: 'were requeued before', already_discarded: 'were discarded before',
   no_execution: 'name no execution', unknown: 'are not in the store',
 }
-export const reason = (why: string) => reasons[why] ?? why
+const singular: Record<string, string> = { 'have ': 'has ', 'are ': 'is ', 'were ': 'was ', 'name ': 'names ' }
+
+/** Why so many were left out. */
+export function reason(why: string, n: number): string {
+  const text = reasons[why] ?? why
+  return n === 1 ? text.replace(/^(?:have|are|were|name) /, (many) => singular[many]!) : text
+}

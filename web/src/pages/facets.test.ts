@@ -25,6 +25,7 @@ describe('counts beside a list', () => {
   })
   it('say what was counted', () => {
     expect(said(facets({}))).toBe('All 1,292 executions of the list')
+    expect(said({ ...facets({}), executions: 0 })).toBe('No execution of the list')
     expect(said(facets({ exact: false }))).toBe('The newest 1,292 executions of the list, as far as was looked')
     expect(said(facets({ basis: 'minutes', exact: false }))).toContain('≈ 1,292 executions that ended')
     expect(said(facets({ executions: 1 }))).toBe('The only execution of the list')

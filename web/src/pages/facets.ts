@@ -47,6 +47,7 @@ export function narrowed(params: string, field: string, value: string, panel: st
 export function said(f: Facets, of = 'the list'): string {
   const n = f.executions.toLocaleString('en'), one = f.executions === 1
   if (f.basis === 'minutes') return `≈ ${n} ${one ? 'execution' : 'executions'} that ended in this time, as the nodes counted them by minute: what waits or runs is not among them`
+  if (f.exact && f.executions === 0) return `No execution of ${of}`
   if (f.exact) return one ? `The only execution of ${of}` : `All ${n} executions of ${of}`
   return `The newest ${one ? 'execution' : `${n} executions`} of ${of}, as far as was looked`
 }
