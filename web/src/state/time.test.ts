@@ -18,6 +18,10 @@ describe('age and clock', () => {
   it('takes the clocks of two machines for one within a second', () => expect(age('2026-11-25T17:00:00.062Z', now)).toBe('now'))
   it('is a time of today', () => expect(clock('2026-11-25T03:12:09Z', now, true)).toBe('03:12:09'))
   it('has the date of another day', () => expect(clock('2026-11-24T03:12:09Z', now, true)).toBe('11-24 03:12:09'))
+  it('has the date of today beside a beginning of another day', () => {
+    expect(clock('2026-11-25T00:22:58Z', now, true, '2026-11-24T23:22:58Z')).toBe('11-25 00:22:58')
+    expect(clock('2026-11-25T01:22:58Z', now, true, '2026-11-25T00:22:58Z')).toBe('01:22:58')
+  })
   it('has the year of another year', () => expect(clock('2025-11-24T03:12:09Z', now, true)).toBe('2025-11-24 03:12:09'))
   it('has milliseconds in a log', () => expect(moment('2026-11-25T03:12:09.123456Z', true)).toBe('03:12:09.123'))
   it('is whole in a title', () => expect(whole('2026-11-25T03:12:09.123456Z', true)).toBe('2026-11-25 03:12:09.123 UTC'))

@@ -37,12 +37,13 @@ export const oldOf = (ms: number): string => (ms < 5000 ? 'now' : `${duration(ms
 
 export const two = (n: number) => String(n).padStart(2, '0')
 
-/** The time of day, with the date if that is another day than now's. */
-export function clock(at: string, now: number, utc: boolean): string {
+/** The time of day, with the date if that is another day than now's, or than that of the beginning beside which it stands as an end. */
+export function clock(at: string, now: number, utc: boolean, from?: string): string {
   const [y, m, d, h, min, s] = fields(new Date(at), utc)
   const [ny, nm, nd] = fields(new Date(now), utc)
   const time = `${two(h!)}:${two(min!)}:${two(s!)}`
-  if (y === ny && m === nm && d === nd) return time
+  const [by, bm, bd] = from ? fields(new Date(from), utc) : [y, m, d]
+  if (y === ny && m === nm && d === nd && y === by && m === bm && d === bd) return time
   return `${y === ny ? '' : `${y}-`}${two(m!)}-${two(d!)} ${time}`
 }
 
