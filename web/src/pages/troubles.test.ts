@@ -31,6 +31,8 @@ describe('troubles', () => {
       [{ text: 'This node is not ready', why: 'it waits for broker: x', href: 'settings', since: 's', todo: 'd' }]))
   it('says once that a server is away', () =>
     expect(troubles([pool({ halted: 'broker_away', reason: 'x' })], [], [], { ready: false, waits: [{ for: 'broker: x' }] }).map((t) => t.text)).toEqual(['This node is not ready']))
+  it('says that a pool is without its broker where this node waits for something else', () =>
+    expect(troubles([pool({ halted: 'broker_away', reason: 'x' })], [], [], { ready: false, waits: [{ for: 'pool py is starting' }] }).map((t) => t.why)).toContain('x'))
   it('says what this node waits for', () =>
     expect(troubles([], [], [], { ready: false, waits: [{ for: 'the store' }] })[0]!.why).toBe('it waits for the store'))
 })
@@ -39,11 +41,11 @@ describe('in short', () => {
   const said = (at: string) => `at ${at}`
   const found = { at: 'now', since: 'noon', findings: [], not_evaluated: [] }
   const part = { ...found, judged_in_part: ['dlq_rate', 'store_slow'] }
-  const note = 'This node judges since at noon: one that has run for longer may find more by dlq_rate, store_slow.'
+  const note = 'This node judges since at noon. These rules look further back: dlq_rate, store_slow. A node that has run for longer may find more.'
   for (const [name, things, findings, want] of [
     ['nothing', 0, found, { text: 'Nothing is wrong', sure: true, note: '' }],
     ['nothing that this node has seen', 0, part, { text: 'Nothing is wrong since at noon', sure: false, note }],
-    ['nothing is judged yet', 0, { findings: [], not_evaluated: [] }, { text: 'Nothing is wrong', sure: false, note: '' }],
+    ['nothing is judged yet', 0, { findings: [], not_evaluated: [] }, { text: 'Not judged yet', sure: false, note: 'This node has not judged the rules of the alerts yet.' }],
     ['one, and perhaps more', 1, part, { text: '1 thing to look at', sure: false, note }],
   ] as const) {
     it(name, () => expect(shortOf(things, findings as never, said)).toEqual(want))

@@ -30,8 +30,9 @@ function whyOf(f: Finding, o: Overview): string {
 export function shortOf(things: number, f: Findings, said: (at: string) => string): { text: string; sure: boolean; note: string } {
   const since = f.judged_in_part && f.since ? ` since ${said(f.since)}` : ''
   return {
-    text: things ? `${things} ${things === 1 ? 'thing' : 'things'} to look at` : `Nothing is wrong${since}`, sure: !since && !!f.at,
-    note: since && `This node judges${since}: one that has run for longer may find more by ${f.judged_in_part!.join(', ')}.`,
+    text: things ? `${things} ${things === 1 ? 'thing' : 'things'} to look at` : f.at ? `Nothing is wrong${since}` : 'Not judged yet', sure: !since && !!f.at,
+    note: !f.at ? 'This node has not judged the rules of the alerts yet.'
+      : since && `This node judges${since}. These rules look further back: ${f.judged_in_part!.join(', ')}. A node that has run for longer may find more.`,
   }
 }
 
@@ -56,7 +57,7 @@ export function troubles(pools: Pool[], nodes: Node[], unreached: Unreached[], r
     if (told.has(p.name)) { /* the finding has its reason */ }
     else if (p.broken) found.push({ text: `Pool ${p.name} is broken`, why: p.reason ?? '', href })
     else if (p.workers > 0 && p.ready + p.busy + p.starting === 0) found.push({ text: `No worker of pool ${p.name} takes work`, why: p.reason ?? '', href })
-    else if (p.reason && !(p.halted && ready?.waits)) found.push({ text: `Pool ${p.name}`, why: p.reason, href })
+    else if (p.reason && !(p.halted && ready?.waits?.some((w) => w.for.startsWith(`${p.halted!.split('_')[0]}: `)))) found.push({ text: `Pool ${p.name}`, why: p.reason, href })
     if (p.old_code) found.push({ text: `Pool ${p.name} runs the code from before a reload`, why: 'the new code did not start', href })
     if (p.stale) found.push({ text: `${p.stale} ${p.stale === 1 ? 'worker' : 'workers'} of pool ${p.name} without a fresh heartbeat`, why: '', href })
     if (p.cordoned) found.push({ text: `Pool ${p.name} is cordoned`, why: 'it gets no new work', href: 'pools' })
