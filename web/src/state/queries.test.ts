@@ -25,6 +25,8 @@ describe('wrongIn', () => {
 })
 
 describe('without', () => {
+  it('takes one of joined values', () =>
+    expect(without(new URLSearchParams('output=open,odd&find='), { key: 'output', value: 'odd' }).toString()).toBe('output=open&find='))
   it('leaves the rest as it is', () =>
     expect(without(new URLSearchParams('a=1&a=2&from=-1h'), { key: 'a', value: '1' }).toString()).toBe('a=2&from=-1h'))
 })

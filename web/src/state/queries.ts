@@ -24,6 +24,12 @@ export function wrongIn(route: Route, own?: readonly Key[]): Chip[] {
 /** The same query without a chip. */
 export function without(query: URLSearchParams, chip: Chip): URLSearchParams {
   const next = new URLSearchParams()
-  for (const [name, value] of query) if (name !== chip.key || value !== chip.value) next.append(name, value)
+  for (const [name, value] of query) {
+    if (name !== chip.key) next.append(name, value)
+    else if (value !== chip.value) {
+      const left = value.split(',').filter((v) => v && v !== chip.value).join(',')
+      if (left) next.append(name, left)
+    }
+  }
   return next
 }
