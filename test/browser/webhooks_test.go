@@ -51,8 +51,9 @@ func TestAWebhookIsBeingCalled(t *testing.T) {
 	release := sync.OnceFunc(func() { close(answer) })
 	t.Cleanup(release)
 	n := start(t, "--config", configured(t, `webhooks: {allow: ["http://127.0.0.1"]}`))
+	p := open(t, n, "/console/executions") // before, for a call lasts no more than 10 s
 	e := submit(t, n, "core.echo", map[string]any{}, map[string]any{"webhook": map[string]any{"url": receiver.URL + "/done"}, "wait_seconds": 10})
-	p := open(t, n, "/console/executions/"+e.ID)
+	p.visit("/console/executions/" + e.ID)
 	p.shows("main", receiver.URL+"/done is being called.")
 	release()
 	p.shows("main", "/done was told, after 1 try")
