@@ -29,10 +29,10 @@ function whyOf(f: Finding, o: Overview): string {
 /** The verdict in short, whether that is sure, and what keeps it from that. A node knows what is since it began to judge; said says a time. */
 export function shortOf(things: number, f: Findings, said: (at: string) => string): { text: string; sure: boolean; note: string } {
   const since = f.judged_in_part && f.since ? ` since ${said(f.since)}` : ''
+  const few = f.judged_in_part?.length ?? 0
   return {
     text: things ? `${things} ${things === 1 ? 'thing' : 'things'} to look at` : f.at ? `Nothing is wrong${since}` : 'Not judged yet', sure: !since && !!f.at,
-    note: !f.at ? 'This node has not judged the rules of the alerts yet.'
-      : since && `This node judges${since}. These rules look further back: ${f.judged_in_part!.join(', ')}. A node that has run for longer may find more.`,
+    note: !f.at ? 'This node has not judged the rules of the alerts yet.' : since && `This node judges${since}. ${few === 1 ? 'One rule looks' : `${few} rules look`} further back`,
   }
 }
 
