@@ -341,6 +341,9 @@ func TestTheOutputOfALostRunIsSaidToBeLost(t *testing.T) {
 		"by its worker": {func(e *messages.Execution) []store.Change {
 			return []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: lost(messages.FailedByWorker)}}
 		}, ""},
+		"by the recorder, without what could not be stored": {func(e *messages.Execution) []store.Change {
+			return []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: lost(messages.FailedByRecorder)}}
+		}, "what it wrote is not stored: its end could not be stored as it was"},
 		"well": {func(e *messages.Execution) []store.Change {
 			return []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: messages.Outcome{Status: messages.Completed}}}
 		}, ""},

@@ -42,11 +42,13 @@ func (q *executions) Output(ctx context.Context, id messages.ExecutionID) (messa
 
 // lostOutput says that what the last run of an ended execution wrote is lost, and why; empty: it is not, or none has begun.
 func lostOutput(e *messages.Execution) string {
-	if e.Error != nil && e.Error.FailedBy == messages.FailedByRecorder {
-		return "what it wrote is not stored: its end could not be stored as it was"
-	}
 	givenBack := e.Generation == 0 // and not claimed since
-	if !e.Status.Terminal() || e.StartedAt.IsZero() || !givenBack && e.Error.ByWorker() {
+	switch {
+	case !e.Status.Terminal() || e.StartedAt.IsZero():
+		return ""
+	case e.Error != nil && e.Error.FailedBy == messages.FailedByRecorder:
+		return "what it wrote is not stored: its end could not be stored as it was"
+	case !givenBack && e.Error.ByWorker():
 		return ""
 	}
 	text := "what it wrote is lost: a worker stores that with the end of its run, and the end of this one was not written by its worker"
