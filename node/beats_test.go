@@ -202,7 +202,7 @@ func TestSeriesStandAtZero(t *testing.T) {
 		`troupe_workers{pool="go",state="ready"} 2`, `troupe_workers{pool="go",state="busy"} 0`, `troupe_workers{pool="go",state="terminated"} 0`,
 		`troupe_workers_by_grade{grade="healthy",pool="go"} 2`, `troupe_workers_by_grade{grade="unhealthy",pool="go"} 0`,
 		`troupe_worker_queue_depth{pool="go"} 0`, `troupe_executions{pool="go",status="scheduled"} 0`,
-		`troupe_executions_scheduled_oldest_seconds{pool="go"} 0`, `troupe_pool_broken{pool="go"} 0`,
+		`troupe_executions_scheduled_oldest_seconds{pool="go"} 0`, `troupe_executions_stale_seconds{pool="go"} 0`, `troupe_pool_broken{pool="go"} 0`,
 	} {
 		require.Contains(t, shown, line+"\n")
 	}

@@ -18,13 +18,18 @@ import (
 const scrapesMax = 4
 
 // pools shows the pools of this node. A series stands at zero where there is nothing, so that an alert sees it.
-func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+//
+// It returns the pools of which a worker could begin now what is due: it is ready, of a grade that is given work, and not cordoned.
+func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) (ready map[string]bool) {
+	ready = map[string]bool{}
 	for name, d := range c.of.pools.DescribeAll(ctx) {
 		states, grades, queued := map[lifecycle.State]int{}, map[health.Grade]int{}, 0
 		for i := range d.Workers {
 			w := &d.Workers[i]
 			states[w.State]++
 			grades[w.Grade]++
+			usable := w.Grade == health.Healthy || w.Grade == health.Degraded
+			ready[name] = ready[name] || w.State == lifecycle.Ready && usable && !w.Cordoned && !d.Cordoned
 			queued += w.Report.QueueDepth
 		}
 		for _, state := range lifecycle.States() {
@@ -43,13 +48,14 @@ func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, 
 	if taken := c.of.beats.last(); !taken.IsZero() {
 		gauge(c.beatAge, time.Since(taken).Seconds())
 	}
+	return ready
 }
 
 // openStatuses are those of executions that have not ended.
 var openStatuses = []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}
 
 // depths shows how much has not ended, of each pool that this node serves or that work waits for.
-func (c *liveCollector) depths(depths []store.Depth, gauge func(*prometheus.Desc, float64, ...string)) {
+func (c *liveCollector) depths(depths []store.Depth, ready map[string]bool, gauge func(*prometheus.Desc, float64, ...string)) {
 	type key struct {
 		pool   string
 		status messages.Status
@@ -68,9 +74,7 @@ func (c *liveCollector) depths(depths []store.Depth, gauge func(*prometheus.Desc
 		sum := all[key{d.Pool, status}]
 		sum.Count += d.Count
 		sum.Oldest = store.OldestOf(sum.Oldest, d.Oldest)
-		if !d.Placed.IsZero() {
-			sum.Placed = d.Placed
-		}
+		sum.Since = store.OldestOf(sum.Since, d.Since)
 		all[key{d.Pool, status}] = sum
 	}
 	for pool := range pools {
@@ -79,7 +83,12 @@ func (c *liveCollector) depths(depths []store.Depth, gauge func(*prometheus.Desc
 			gauge(c.waiting, float64(d.Count), pool, status.String())
 			gauge(c.oldest, c.age(d.Oldest), pool, status.String())
 		}
-		gauge(c.placed, c.age(all[key{pool, messages.Scheduled}].Placed), pool)
+		placed := c.age(all[key{pool, messages.Scheduled}].Since)
+		gauge(c.placed, placed, pool)
+		if ready[pool] {
+			placed = max(placed, c.age(all[key{pool, messages.Requested}].Since))
+		}
+		gauge(c.stale, placed, pool)
 	}
 }
 

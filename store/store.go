@@ -292,8 +292,9 @@ type Depth struct {
 	NotDue int       // of Count: those that wait for their time; one whose time has just come is among them until its pool's router has looked
 	Oldest time.Time // RequestedAt of the oldest, of waiting ones of those that are due; zero: none is
 	More   bool      // there are more than Count
-	// Placed is the earliest ScheduledAt of Scheduled executions; zero for other statuses.
-	Placed time.Time
+	// Since is, of Scheduled executions, the earliest ScheduledAt. Of waiting ones it is the RunAt of the one without a session that is due and
+	// next in its priority, the earliest of all priorities. Zero: there is none, or the status is another.
+	Since time.Time
 }
 
 // OldestOf is the Oldest of two depths together.

@@ -78,7 +78,7 @@ func workers() []Rule {
 			Name: "no_active_workers", Severity: Critical, Subject: Pool, Measure: all{sum, Pool, grades("healthy", "degraded")},
 			Bad: Is, Limit: 0, For: 30 * time.Second,
 			Summary: "no worker can take work",
-			Means:   "On no node has the pool a healthy or degraded worker. What is submitted to it waits, or fails with `no_workers` after `executor.no_worker_deadline`.",
+			Means:   "On no node has the pool a healthy or degraded worker. What is due fails with `no_workers`. While a worker starts it waits, and with `on_no_worker: wait` it waits up to `executor.no_worker_deadline`.",
 			Do:      "`troupe pools` and `troupe workers` show each worker's state and last failure. Is the pool broken, cordoned, or is it still starting?",
 		},
 		{
@@ -90,13 +90,13 @@ func workers() []Rule {
 		{
 			Name: "unhealthy_workers", Severity: Critical, Subject: Pool, Measure: unhealthy, Bad: Above, Limit: 0.7, For: time.Minute,
 			Summary: "a share of {value} of its workers is unhealthy",
-			Means:   "Most workers of the pool fail their probes or their work, or their heartbeats are old. Work is placed on them as a last resort only.",
+			Means:   "Most workers of the pool fail their probes or their work, or their heartbeats are old. Unhealthy workers are given no work.",
 			Do:      "`troupe workers` lists the grade and its reasons. A common cause that all share: a service that they call, memory, or the node's heartbeat (see `heartbeat_late`).",
 		},
 		{
 			Name: "unhealthy_workers", Severity: Warning, Subject: Pool, Measure: unhealthy, Bad: Above, Limit: 0.3, For: time.Minute,
 			Summary: "a share of {value} of its workers is unhealthy",
-			Means:   "Several workers of the pool fail their probes or their work. The others take their work.",
+			Means:   "Several workers of the pool fail their probes or their work. Unhealthy workers are given no work: the others have all of it.",
 			Do:      "`troupe workers` lists the grade and its reasons; `troupe worker probe ID` asks one again, `troupe worker kill ID` replaces it.",
 		},
 		{
@@ -140,10 +140,10 @@ func executions() []Rule {
 			Do:      "The label `reason` of `troupe_retries_total` says why. `troupe_retries_succeeded_total` says whether it helps.",
 		},
 		{
-			Name: "stale_executions", Severity: Warning, Subject: Pool, Measure: all{largest, Pool, pools("troupe_executions_scheduled_oldest_seconds")}, Bad: Above, Limit: 300, For: 0,
-			Summary: "an execution was placed {value} s ago and has not started",
-			Means:   "A placement lies on a worker's queue. It should be taken back after `executor.claim_timeout`, so somebody who takes back does not work.",
-			Do:      "`troupe list --status scheduled --pool NAME`, then `troupe why ID`. See *A pool that does not deliver* in troubleshooting.md.",
+			Name: "stale_executions", Severity: Warning, Subject: Pool, Measure: all{largest, Pool, pools("troupe_executions_stale_seconds")}, Bad: Above, Limit: 300, For: 0,
+			Summary: "an execution should have started {value} s ago",
+			Means:   "An execution is placed and no worker claims it, or it is due, without a session, while a worker of its pool is ready. A placement is taken back after `executor.claim_timeout` and what is due is placed within seconds, so a router or a sweep does not work.",
+			Do:      "`troupe list --status requested,scheduled --pool NAME`, then `troupe why ID`. See *A pool that does not deliver* in troubleshooting.md.",
 		},
 	}
 }
@@ -154,7 +154,7 @@ func letters() []Rule {
 		{
 			Name: "dlq_buildup", Severity: Critical, Subject: Cluster, Measure: depth, Bad: Above, Limit: 100, For: 5 * time.Minute,
 			Summary: "{value} dead letters have waited for five minutes",
-			Means:   "Dead letters come faster than they are handled, or nobody handles them. Each is an execution that waits to be placed again.",
+			Means:   "Dead letters come faster than they are handled, or nobody handles them. Each is a placement that expired on a worker's queue. When it is handled, an execution that is still `scheduled` by that placement ends as `failed`, with `queue_timeout`, and is retried by its rules.",
 			Do:      "Does a node log \"Dead letter handler started\"? `troupe dead-letters` lists those that were put aside. See bridges.md.",
 		},
 		{

@@ -69,7 +69,7 @@ var watchCases = []struct {
 	{"high_execution_timeout_rate warning", 2, []course{{"troupe_execution_timeouts_total", "go", 100, 14}}, "go", nil},
 	{"retry_rate critical", 22, []course{{"troupe_retries_total", "go", 100, 12}, {ended, "go", 100, 20}}, "go", []string{"retry_rate warning"}},
 	{"retry_rate warning", 22, []course{{"troupe_retries_total", "go", 100, 6}, {ended, "go", 100, 20}}, "go", nil},
-	{"stale_executions warning", 1, []course{{"troupe_executions_scheduled_oldest_seconds", "go", 301, 0}}, "go", nil},
+	{"stale_executions warning", 1, []course{{"troupe_executions_stale_seconds", "go", 301, 0}}, "go", nil},
 	{"dlq_buildup critical", 21, []course{{"troupe_dead_letter_queue_messages", "", 101, 0}}, "", []string{"dlq_buildup warning"}},
 	{"dlq_buildup warning", 1, []course{{"troupe_dead_letter_queue_messages", "", 101, 0}}, "", nil},
 	{"dlq_rate warning", 2, []course{{"troupe_dead_letters_total", "", 100, 40}}, "", nil},

@@ -140,8 +140,13 @@ func waitingRow() Row {
 			Queries: []Query{{"max by (status) (troupe_executions_oldest_seconds)", "{{status}}"}},
 		},
 		{
-			Title: "Oldest placement that has not started", Kind: Lines, Unit: Seconds, Alert: "stale_executions",
-			Normal: "Below `executor.claim_timeout` (15 s): after that a placement is taken back.",
+			Title: "Oldest placement that has not started", Kind: Lines, Unit: Seconds,
+			Normal:  "Below `executor.claim_timeout` (15 s): after that a placement is taken back.",
+			Queries: []Query{{"max by (pool) (max by (job, pool) (troupe_executions_scheduled_oldest_seconds))", "{{pool}}"}},
+		},
+		{
+			Title: "Oldest execution that should have started", Kind: Lines, Unit: Seconds, Alert: "stale_executions",
+			Normal: "Seconds. A placement is taken back after `executor.claim_timeout` (15 s), and what is due while a worker is ready is placed at once.",
 		},
 	}}
 }

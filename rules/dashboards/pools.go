@@ -18,7 +18,7 @@ func workersRow() Row {
 		},
 		{
 			Title: "By health grade", Kind: Lines, Unit: Count, Stacked: true,
-			Normal:  "`healthy`. Work goes to degraded workers after these, and to unhealthy ones as a last resort.",
+			Normal:  "`healthy`. Work goes to degraded workers after these. Unhealthy ones are given none.",
 			Queries: []Query{{"sum by (grade) (troupe_workers_by_grade)", "{{grade}}"}},
 		},
 		{

@@ -160,9 +160,9 @@ func (s *executionRows) Output(ctx context.Context, id messages.ExecutionID) (me
 }
 
 // depthsSQL counts by the two indexes of executions that have not ended. It counts waiting ones rank by rank, up to $1
-// of each. From rank 32 on they wait for their time.
-var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, d.not_due, r.requested_at, d.more, d.placed FROM (
- SELECT k.pool, {requested}::smallint AS status, sum(c.n)::bigint AS n, coalesce(sum(c.n) FILTER (WHERE k.rank >= 32), 0)::bigint AS not_due, min(c.first) FILTER (WHERE k.rank < 32) AS first, bool_or(c.n >= $1) AS more, NULL::timestamptz AS placed
+// of each. From rank 16 on they have a session, from rank 32 on they wait for their time.
+var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, d.not_due, r.requested_at, d.more, d.since FROM (
+ SELECT k.pool, {requested}::smallint AS status, sum(c.n)::bigint AS n, coalesce(sum(c.n) FILTER (WHERE k.rank >= 32), 0)::bigint AS not_due, min(c.first) FILTER (WHERE k.rank < 32) AS first, bool_or(c.n >= $1) AS more, min((SELECT e.run_at FROM execution e WHERE e.rank IS NOT NULL AND e.pool = k.pool AND e.rank = k.rank ORDER BY e.seq LIMIT 1)) FILTER (WHERE k.rank < 16) AS since
   FROM (` + ranksSQL + `) k CROSS JOIN LATERAL (SELECT count(*) AS n, min(w.seq) AS first FROM (SELECT e.seq FROM execution e
    WHERE e.rank IS NOT NULL AND e.pool = k.pool AND e.rank = k.rank ORDER BY e.seq LIMIT $1) w) c GROUP BY k.pool
  UNION ALL SELECT pool, status, count(*), 0, min(seq), false, min(scheduled_at) FILTER (WHERE status = {scheduled}) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
@@ -172,7 +172,7 @@ var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, d.not_due, r.requ
 func (s *executionRows) Depths(ctx context.Context) ([]store.Depth, error) {
 	var out []store.Depth
 	err := s.query(ctx, "count depths", func(v *scanner) {
-		out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), NotDue: int(v.integer()), Oldest: v.time(), More: v.boolean(), Placed: v.time()})
+		out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), NotDue: int(v.integer()), Oldest: v.time(), More: v.boolean(), Since: v.time()})
 	}, depthsSQL, store.DepthMax)
 	return out, err
 }

@@ -225,7 +225,7 @@ func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 		out = nil
 		return c.query(depthsSQL, func(row row) error {
 			v := scanner{row: row}
-			out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), NotDue: int(v.integer()), Oldest: v.time(), More: v.boolean(), Placed: v.time()})
+			out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), NotDue: int(v.integer()), Oldest: v.time(), More: v.boolean(), Since: v.time()})
 			return v.err
 		}, int64(store.DepthMax))
 	})
@@ -233,14 +233,14 @@ func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 }
 
 // depthsSQL counts waiting executions rank by rank, with one step of the index to each rank and up to ?1 of it, and
-// adds up the few ranks of each pool. Those of lane 2 wait for their time.
+// adds up the few ranks of each pool. Those of lane 1 have a session, those of lane 2 wait for their time.
 var depthsSQL = store.Statement(`WITH RECURSIVE k (rank) AS (
  SELECT min(rank) FROM execution INDEXED BY execution_waiting WHERE rank > 0
  UNION ALL SELECT (SELECT min(e.rank) FROM execution e INDEXED BY execution_waiting WHERE e.rank > k.rank) FROM k WHERE k.rank IS NOT NULL),
  w AS MATERIALIZED (SELECT k.rank, (SELECT count(*) FROM (SELECT 1 FROM execution e INDEXED BY execution_waiting WHERE e.rank = k.rank LIMIT ?1)) AS n,
   (SELECT min(e.seq) FROM execution e INDEXED BY execution_waiting WHERE e.rank = k.rank) AS first FROM k WHERE k.rank IS NOT NULL)
-SELECT pool, status, n, not_due, (SELECT requested_at FROM request WHERE seq = first), more, placed FROM (
- SELECT p.name AS pool, {requested} AS status, sum(w.n) AS n, sum(CASE WHEN w.rank % 64 / 16 = 2 THEN w.n ELSE 0 END) AS not_due, min(CASE WHEN w.rank % 64 / 16 <> 2 THEN w.first END) AS first, max(w.n >= ?1) AS more, 0 AS placed FROM w JOIN pool p ON p.n = w.rank / 64 GROUP BY p.n
+SELECT pool, status, n, not_due, (SELECT requested_at FROM request WHERE seq = first), more, since FROM (
+ SELECT p.name AS pool, {requested} AS status, sum(w.n) AS n, sum(CASE WHEN w.rank % 64 / 16 = 2 THEN w.n ELSE 0 END) AS not_due, min(CASE WHEN w.rank % 64 / 16 <> 2 THEN w.first END) AS first, max(w.n >= ?1) AS more, coalesce(min(CASE WHEN w.rank % 64 / 16 = 0 THEN (SELECT e.run_at FROM execution e WHERE e.seq = w.first) END), 0) AS since FROM w JOIN pool p ON p.n = w.rank / 64 GROUP BY p.n
  UNION ALL SELECT pool, status, count(*), 0, min(seq), 0, CASE status WHEN {scheduled} THEN min(scheduled_at) ELSE 0 END FROM execution INDEXED BY execution_active WHERE on_worker = 1 GROUP BY pool, status)
  ORDER BY pool, status`)
 

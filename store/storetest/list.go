@@ -217,9 +217,11 @@ func testDepths(t *testing.T, k *kit) {
 		if d.Status == messages.Scheduled {
 			e, err := k.Get(t.Context(), oldest[d.Status].ID)
 			require.NoError(t, err)
-			require.Equal(t, e.ScheduledAt, d.Placed, "it was placed first")
+			require.Equal(t, e.ScheduledAt, d.Since, "it was placed first")
+		} else if d.Status == messages.Requested {
+			require.Equal(t, oldest[d.Status].RunAt, d.Since, "it is next")
 		} else {
-			require.Zero(t, d.Placed)
+			require.Zero(t, d.Since)
 		}
 		got[d.Status] = d.Count
 	}
@@ -256,7 +258,7 @@ func testDepthsNotDue(t *testing.T, k *kit) {
 	}
 	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 1, NotDue: 1}, waiting(), "none is due")
 	due := k.submit(t, ask())[0]
-	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 2, NotDue: 1, Oldest: due.RequestedAt}, waiting())
+	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 2, NotDue: 1, Oldest: due.RequestedAt, Since: due.RunAt}, waiting())
 	k.applied(t, &store.Cancel{ID: ahead.ID})
 	k.applied(t, &store.Cancel{ID: due.ID})
 
@@ -266,7 +268,11 @@ func testDepthsNotDue(t *testing.T, k *kit) {
 		ids, _ := k.due(t, store.DueQuery{Limit: 10})
 		return len(ids) == 2
 	}, 5*time.Second, 10*time.Millisecond)
-	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 2, Oldest: soon.RequestedAt}, waiting())
+	require.Equal(t, store.Depth{Pool: pool, Status: messages.Requested, Count: 2, Oldest: soon.RequestedAt, Since: soon.RunAt}, waiting(), "since it is due, not since it was requested")
+	k.submit(t, ask(func(e *messages.Execution) { e.Pool, e.Session, e.Affinity = "apart", "s", messages.AffinityStrict }))
+	depths, err := k.Depths(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, depths[slices.IndexFunc(depths, func(d store.Depth) bool { return d.Pool == "apart" })].Since, "a session has an order of its own")
 }
 
 // testListUntil ends pages at the time of the walk that they are part of, however long a page may look by itself.

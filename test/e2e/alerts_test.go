@@ -120,7 +120,7 @@ var alertCases = []alertCase{
 	{"most is tried again", retriesOf(6), []string{"retry_rate critical", "retry_rate warning"}},
 	{"much is tried again", retriesOf(3), []string{"retry_rate warning"}},
 	{"little is tried again", retriesOf(2), nil},
-	{"a placement lies", map[string]string{"troupe_executions_scheduled_oldest_seconds" + goPool: "0+15x120"}, []string{"stale_executions warning"}},
+	{"an execution does not start", map[string]string{"troupe_executions_stale_seconds" + goPool: "0+15x120"}, []string{"stale_executions warning"}},
 	{"dead letters lie", map[string]string{"troupe_dead_letter_queue_messages": "101x120"}, []string{"dlq_buildup critical", "dlq_buildup warning"}},
 	{"dead letters came just now", map[string]string{"troupe_dead_letter_queue_messages": "0x95 101x25"}, []string{"dlq_buildup warning"}},
 	{"dead letters wait", map[string]string{"troupe_dead_letter_queue_messages": "100x120"}, nil},
