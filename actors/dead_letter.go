@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/clock"
 )
@@ -44,9 +45,6 @@ type DeadLetterConfig struct {
 	// Held is what the bridge has unsettled over its restarts; nil: its own, lost with it.
 	Held *Held
 }
-
-// queueTimeoutText is what an execution says whose message expired on its worker's queue.
-const queueTimeoutText = "Worker queue TTL expired: message expired in worker queue (worker unavailable)"
 
 // DeadLetter is the bridge from expired and refused messages to outcomes. It writes the forensic row first, fails only
 // an execution that still stands scheduled with the very same attempt, and acks last; a store that does not answer
@@ -198,7 +196,7 @@ func (d *DeadLetter) one(ctx context.Context, dead broker.Delivery, worker messa
 		return fmt.Errorf("dead letter of execution %s: %w", p.Execution, err)
 	default:
 		row.Action = e.Action
-		if e.Status == messages.Scheduled && e.Attempt == p.Attempt {
+		if retry.Expires(&e, p.Attempt) {
 			row.Resolution = "failed"
 		}
 	}
@@ -211,11 +209,8 @@ func (d *DeadLetter) one(ctx context.Context, dead broker.Delivery, worker messa
 		return err
 	}
 	d.late(dead, e.ScheduledAt)
-	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
-		Code: messages.CodeQueueTimeout, Message: queueTimeoutText, FailedBy: "dead_letter_handler",
-	}}
 	end := &store.End{ID: e.ID, Attempt: p.Attempt}
-	end.Outcome, end.Retry = d.cfg.Judge.RetryOf(&e, o)
+	end.Outcome, end.Retry = d.cfg.Judge.RetryOf(&e, retry.Expired())
 	record := &Record{Pool: d.cfg.Pool(worker.Pool), Items: []Item{{Worker: worker, Fault: true, Change: end}}}
 	results, err := Ask[*Record, []store.Result](ctx, d.cfg.System, d.cfg.Recorder, record)
 	if err == nil && results[0].Verdict == store.Applied && worker.Incarnation != d.cfg.Own && d.cfg.Elsewhere != nil {

@@ -1,6 +1,10 @@
 package retry
 
-import "time"
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
 
 // The back-off of an execution that is placed and taken back again and again without a start.
 const (
@@ -30,3 +34,17 @@ func ShortageDelay(attempt int) time.Duration {
 
 // takeBackSteps is how many take-backs there are at most until the longest delay.
 const takeBackSteps = 16
+
+// Expires reports whether the dead letter of a placement ends the execution: it still stands as that placement left it. Any other
+// has been claimed, placed again or ended since.
+func Expires(e *messages.Execution, attempt messages.Attempt) bool {
+	return e.Status == messages.Scheduled && e.Attempt == attempt
+}
+
+// Expired is the outcome of an execution whose placement expired on its worker's queue.
+func Expired() messages.Outcome {
+	return messages.Outcome{Status: messages.Failed, Error: &messages.Error{
+		Code: messages.CodeQueueTimeout, FailedBy: "dead_letter_handler",
+		Message: "Worker queue TTL expired: message expired in worker queue (worker unavailable)",
+	}}
+}
