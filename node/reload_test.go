@@ -85,7 +85,7 @@ func TestAMendedPackClearsTheBackOff(t *testing.T) {
 	k.until("the pool is broken", func() bool { return k.pool("first.own").Broken })
 	e := k.run("first.say", nil)
 	require.Equal(t, messages.CodeNoWorkers, code(e))
-	require.Contains(t, e.Error.Message, "pool first.own is broken: worker initialization failed: action first.say: ")
+	require.Contains(t, e.Error.Message, "no workers available: pool first.own is broken: worker initialization failed: action first.say: ")
 	require.NotContains(t, e.Error.Message, "fresh heartbeats")
 	require.Contains(t, messages.Traceback(e.Error.Details), "import nothing_of_that_name")
 	require.Contains(t, k.Ready(t.Context()).Notes[0], "pool first.own is broken: worker initialization failed")

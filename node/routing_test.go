@@ -42,7 +42,7 @@ func TestABrokenPoolFailsItsWorkAndRecoversByItself(t *testing.T) {
 	e := k.run("py.count", nil, retries(1))
 	require.Equal(t, messages.Failed, e.Status)
 	require.Equal(t, messages.CodeNoWorkers, e.Error.Code)
-	require.Contains(t, e.Error.Message, "pool py.lab is broken: worker initialization failed")
+	require.Contains(t, e.Error.Message, "no workers available: pool py.lab is broken: worker initialization failed")
 	require.NotZero(t, e.RetriedAs, "it is retriable")
 	k.until("the pool is broken", func() bool { return k.pool("py.lab").Broken })
 	require.Contains(t, k.pool("py.lab").Reason, "python")

@@ -132,7 +132,7 @@ func (r *Router) fail(f roster.Fail) {
 
 // brokenError tells who submits to a broken pool what is wrong with it.
 func brokenError(pool, why, trace string) (message string, details json.RawMessage) {
-	message = "pool " + pool + " is broken: " + why
+	message = placement.TextNoWorkers + ": pool " + pool + " is broken: " + why
 	if trace == "" {
 		return message, nil
 	}
