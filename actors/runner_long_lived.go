@@ -139,7 +139,7 @@ func (p *longLivedRunner) env() []string {
 func (p *longLivedRunner) hello() any {
 	return map[string]any{
 		"protocol": protocolVersion, "worker": p.worker, "generation": p.gen, "pool": p.cfg.PoolName,
-		"actions": p.program.Actions,
+		"actions": p.program.Actions, "faults": true,
 	}
 }
 

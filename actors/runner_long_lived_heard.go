@@ -48,6 +48,8 @@ func (p *longLivedRunner) take(ev process.Event) {
 		p.live(ev.ID, messages.RunEvent{Kind: "chunk", At: time.Now(), Chunk: ev.Data})
 	case process.Log:
 		p.live(ev.ID, messages.RunEvent{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
+	case process.Fault:
+		p.cfg.Logger.Warn("worker's code failed outside its run", "worker", p.worker, "execution", ev.Execution, "error", ev.Err)
 	case process.Wrote:
 		if p.run != nil {
 			p.cfg.Feeds.Add(p.run.Execution.ID, wrote(ev))
@@ -67,7 +69,7 @@ func (p *longLivedRunner) take(ev process.Event) {
 
 // live passes on a sign of the run, if it is of the run.
 func (p *longLivedRunner) live(id uint64, e messages.RunEvent) {
-	if p.run == nil || id != p.runID {
+	if p.run == nil || id == 0 || id != p.runID { // 0 is the worker's own, also while a run waits for its session's state
 		if e.Kind == "log" && id == 0 {
 			p.cfg.Logger.Info("worker says", "worker", p.worker, "level", e.Level, "message", e.Message)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -178,6 +179,9 @@ type wireEvent struct {
 	Fraction *float64        `json:"fraction"`
 	Message  string          `json:"message"`
 	Level    string          `json:"level"`
+	// Execution and Attempt are a fault's: it belongs to a run, and to no request.
+	Execution string `json:"execution"`
+	Attempt   int64  `json:"attempt"`
 }
 
 // wireError has the fields of an error that a program may set. Troupe sets the other fields of messages.Error.
@@ -208,15 +212,18 @@ func decodeEvent(payload []byte) (Event, error) {
 
 // event returns the event that the fields describe.
 func (e *wireEvent) event(payload []byte) (Event, error) {
-	if e.ID == nil && e.Event != "log" && isEventName(e.Event) {
+	if e.ID == nil && isEventName(e.Event) {
 		return nil, broken("event %q has no id: %s", e.Event, clip(payload))
 	}
 	switch e.Event {
 	case "result":
 		return Reply{ID: *e.ID, Result: orNull(e.Data), Close: e.Close}, nil
-	case "error":
+	case "error", "fault":
 		if e.Error == nil {
-			return nil, broken("event \"error\" has no error object: %s", clip(payload))
+			return nil, broken("event %q has no error object: %s", e.Event, clip(payload))
+		}
+		if e.Event == "fault" {
+			return e.fault(), nil
 		}
 		return Reply{ID: *e.ID, Err: e.Error.message(), Close: e.Close}, nil
 	case "progress":
@@ -226,9 +233,20 @@ func (e *wireEvent) event(payload []byte) (Event, error) {
 	case "log":
 		return Log{ID: orZero(e.ID), Level: level(e.Level), Message: e.Message}, nil
 	}
-	return nil, broken("unknown event %s: want result, error, progress, chunk or log: %s", clip([]byte(e.Event)), clip(payload))
+	return nil, broken("unknown event %s: want result, error, progress, chunk, log or fault: %s", clip([]byte(e.Event)), clip(payload))
 }
 
+// fault returns the fault that the fields describe. One whose run cannot be read is the worker's own: a wrong name of it is no
+// reason to lose what failed.
+func (e *wireEvent) fault() Fault {
+	id, err := messages.ParseExecutionID(e.Execution)
+	if err != nil || e.Attempt < 0 || e.Attempt > math.MaxInt32 {
+		return Fault{Err: e.Error.message()}
+	}
+	return Fault{Execution: id, Attempt: messages.Attempt(e.Attempt), Err: e.Error.message()}
+}
+
+// isEventName reports whether the event belongs to a request, whose id it has.
 func isEventName(name string) bool {
 	switch name {
 	case "result", "error", "progress", "chunk":

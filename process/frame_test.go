@@ -45,12 +45,23 @@ func TestDecodeEvent(t *testing.T) {
 			Err: &messages.Error{Code: "c", Message: "m", Retriable: &yes, WorkerFault: true, Details: json.RawMessage(`{}`)}},
 		`{"event":"error","id":9,"error":{"message":"m","type":"KeyError","retriable":false,"class":"mine","no_retry":"x"}}`: Reply{ID: 9,
 			Err: &messages.Error{Code: messages.CodeActionError, Message: "m", Type: "KeyError", Retriable: new(bool)}},
-		`{"event":"error","id":9,"error":{"message":"m"}}`: Reply{ID: 9, Err: &messages.Error{Code: messages.CodeActionError, Message: "m"}},
+		`{"event":"fault","id":0,"execution":"019a0000-0000-7000-8000-000000000001","attempt":2,"error":{"code":"c","message":"m"}}`: Fault{
+			Execution: executionID(t, "019a0000-0000-7000-8000-000000000001"), Attempt: 2, Err: &messages.Error{Code: "c", Message: "m"}},
+		`{"event":"fault","execution":"","attempt":0,"error":{"message":"m"}}`:       Fault{Err: &messages.Error{Code: messages.CodeActionError, Message: "m"}},
+		`{"event":"fault","execution":"nobody","attempt":2,"error":{"message":"m"}}`: Fault{Err: &messages.Error{Code: messages.CodeActionError, Message: "m"}},
+		`{"event":"error","id":9,"error":{"message":"m"}}`:                           Reply{ID: 9, Err: &messages.Error{Code: messages.CodeActionError, Message: "m"}},
 	} {
 		got, err := decodeEvent([]byte(payload))
 		require.NoError(t, err, payload)
 		require.Equal(t, want, got, payload)
 	}
+}
+
+func executionID(t *testing.T, text string) messages.ExecutionID {
+	t.Helper()
+	id, err := messages.ParseExecutionID(text)
+	require.NoError(t, err)
+	return id
 }
 
 func TestDecodeEventRefuses(t *testing.T) {
@@ -64,6 +75,7 @@ func TestDecodeEventRefuses(t *testing.T) {
 		`{"event":"result","id":-1}`:  `not an event`,
 		`{"event":"result"}`:          `event "result" has no id`,
 		`{"event":"error","id":1}`:    `has no error object`,
+		`{"event":"fault","id":0}`:    `event "fault" has no error object`,
 		`{"event":"dance","id":1}`:    `unknown event "dance"`,
 		`{}`:                          `unknown event ""`,
 		"{\"event\":\"\xff\"}":        `not UTF-8`,

@@ -3,14 +3,21 @@ package process
 import (
 	"strings"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/mask"
 )
 
 // bounded returns an event whose error has no text that is too long. It comes after masked: a secret that was cut would not be found.
 func bounded(e Event) Event {
-	if r, failed := e.(Reply); failed && r.Err != nil {
-		r.Err = r.Err.Bounded()
-		return r
+	switch e := e.(type) {
+	case Reply:
+		if e.Err != nil {
+			e.Err = e.Err.Bounded()
+		}
+		return e
+	case Fault:
+		e.Err = e.Err.Bounded()
+		return e
 	}
 	return e
 }
@@ -23,10 +30,11 @@ func masked(masks *mask.Set, e Event) Event {
 	switch e := e.(type) {
 	case Reply:
 		if e.Err != nil {
-			err := *e.Err
-			err.Message, err.Type, err.Stderr, err.Details = masks.Text(err.Message), masks.Text(err.Type), masks.Text(err.Stderr), masks.JSON(err.Details)
-			e.Err = &err
+			e.Err = maskedError(masks, e.Err)
 		}
+		return e
+	case Fault:
+		e.Err = maskedError(masks, e.Err)
 		return e
 	case Progress:
 		e.Message = masks.Text(e.Message)
@@ -43,4 +51,10 @@ func masked(masks *mask.Set, e Event) Event {
 		return e
 	}
 	return e
+}
+
+func maskedError(masks *mask.Set, e *messages.Error) *messages.Error {
+	err := *e
+	err.Message, err.Type, err.Stderr, err.Details = masks.Text(err.Message), masks.Text(err.Type), masks.Text(err.Stderr), masks.JSON(err.Details)
+	return &err
 }

@@ -100,6 +100,15 @@ type Log struct {
 	Message string
 }
 
+// Fault is a failure of the program's code that came after the run that made it, or outside of all runs: an error that a
+// timer or a thread of an ended run threw. It answers no request. Execution is zero where the program cannot tell which run
+// it came from. A program sends it only to a node that said at hello that it takes it.
+type Fault struct {
+	Execution messages.ExecutionID
+	Attempt   messages.Attempt
+	Err       *messages.Error
+}
+
 // Wrote is output as it arrived, without bytes past the bound.
 type Wrote struct {
 	Stderr bool
@@ -140,6 +149,7 @@ func (Reply) isEvent()    {}
 func (Progress) isEvent() {}
 func (Chunk) isEvent()    {}
 func (Log) isEvent()      {}
+func (Fault) isEvent()    {}
 func (Wrote) isEvent()    {}
 func (Broken) isEvent()   {}
 func (Exited) isEvent()   {}

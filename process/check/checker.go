@@ -68,7 +68,7 @@ func (c *checker) open(ctx context.Context) (*conversation, error) {
 
 // hello sends hello and keeps the capabilities that the program declares.
 func (c *checker) hello(ctx context.Context, talk *conversation) (string, error) {
-	args := map[string]any{"protocol": 1, "worker": "check/check/0", "generation": 1, "pool": "check", "actions": []any{}}
+	args := map[string]any{"protocol": 1, "worker": "check/check/0", "generation": 1, "pool": "check", "actions": []any{}, "faults": true}
 	if c.opts.Action != "" {
 		args["actions"] = []any{map[string]any{"ref": c.opts.Action, "root": c.opts.Root, "entrypoint": c.opts.Entrypoint}}
 	}
