@@ -158,7 +158,7 @@ func (m many) showPreview(p *api.BulkPreviewView, kind bulk.Kind) error {
 	if kind.Letters() {
 		what = "dead letters"
 	}
-	fmt.Fprintf(m.out, "%s %s%d of %d %s that match\n", kind, atLeast, p.Count, p.Matched, what)
+	fmt.Fprintf(m.out, "%s %s%d of %s%d %s that match\n", kind, atLeast, p.Count, atLeast, p.Matched, what)
 	var rows [][]string
 	for what, counts := range map[string][]bulk.Counted{"1status": p.By.Status, "2reason": p.By.Reason, "3action": p.By.Action} {
 		for _, n := range counts {
@@ -247,7 +247,7 @@ func (m many) follow(ctx context.Context, c *client.Client, id string) error {
 			return m.ended(v, c.Now())
 		}
 		if err == nil {
-			p.say("%s %s: %d done, %d skipped, %d failed of %d", v.Kind, v.State, v.Done, v.Skipped, v.Failed, v.Count)
+			p.say("%s %s: %d done, %d skipped, %d failed of %s", v.Kind, v.State, v.Done, v.Skipped, v.Failed, counted(int(v.Count), !v.Exact))
 			select {
 			case <-time.After(followEvery):
 				continue
@@ -354,7 +354,7 @@ func operationRow(v *api.OperationView, now time.Time) []string {
 		filter = fmt.Sprintf("%d ids", v.IDs)
 	}
 	n := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []string{v.ID.String(), v.Kind, string(v.State), ago(v.StartedAt, now), n(v.Count), n(v.Done), n(v.Skipped), n(v.Failed), v.By, filter, v.Reason}
+	return []string{v.ID.String(), v.Kind, string(v.State), ago(v.StartedAt, now), counted(int(v.Count), !v.Exact), n(v.Done), n(v.Skipped), n(v.Failed), v.By, filter, v.Reason}
 }
 
 // showOne shows an operation with what it skipped and what failed.

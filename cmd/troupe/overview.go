@@ -76,7 +76,9 @@ func (o overview) wrong(v *api.Overview) error {
 		f := &v.Findings.Findings[i]
 		fmt.Fprintf(&b, "%s since %s: %s\n", visible(string(f.Severity)), clock(f.Since), visible(f.Message))
 	}
-	if len(v.Findings.Findings) == 0 && !v.Findings.At.IsZero() {
+	sick := sickPools(v)
+	b.WriteString(sick)
+	if len(v.Findings.Findings) == 0 && sick == "" && !v.Findings.At.IsZero() {
 		b.WriteString("no rule of the alerts finds anything wrong\n")
 	}
 	if n := len(v.Findings.Partly); n > 0 {
@@ -90,6 +92,38 @@ func (o overview) wrong(v *api.Overview) error {
 	}
 	_, err := fmt.Fprint(o.out, b.String())
 	return err
+}
+
+// sickPools has a line for each pool that does not work and of which no finding tells: a rule is judged every few seconds, and looks
+// at what lasts.
+func sickPools(v *api.Overview) string {
+	told := map[string]bool{}
+	for i := range v.Findings.Findings {
+		f := &v.Findings.Findings[i]
+		told[f.Subject] = told[f.Subject] || f.Name == "pool_broken" || f.Name == "no_active_workers"
+	}
+	var b strings.Builder
+	for i := range v.Pools {
+		p, what := &v.Pools[i].Pool, ""
+		switch {
+		case told[p.Name]:
+		case p.Broken:
+			what = "is broken"
+		case p.Workers > 0 && p.Ready+p.Busy+p.Starting == 0:
+			what = "has no worker that takes work"
+		case p.Reason != "" && p.Halted == "": // what halts all pools is said of the node
+			what = "has a problem"
+		}
+		if what == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "pool %s %s", visible(p.Name), what)
+		if p.Reason != "" {
+			fmt.Fprintf(&b, ": %s", visible(p.Reason))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // done prints how much there is, and how much is done.

@@ -9,7 +9,7 @@ import (
 func TestTheOverviewIsShown(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","me":{},"readiness":{"ready":true},"nodes":[],
-		"findings":{"at":"2026-01-02T12:00:00Z","findings":[{"name":"pool_broken","severity":"critical","since":"2026-01-02T11:56:00Z","message":"Pool models: its workers keep failing to start"}],"not_evaluated":[]},
+		"findings":{"at":"2026-01-02T12:00:00Z","findings":[{"name":"pool_broken","subject":"models","severity":"critical","since":"2026-01-02T11:56:00Z","message":"Pool models: its workers keep failing to start"}],"not_evaluated":[]},
 		"totals":{"workers":6,"busy":3,"waiting":1204,"not_due":4,"waiting_more":true,"placed":1,"running":3},
 		"pools":[{"name":"go","workers":4,"busy":3,"waiting":1204,"not_due":4,"waiting_more":true,"running":3,"oldest_waiting":"2026-01-02T11:57:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"run_p95_ms":861.1}},
 			{"name":"models","workers":2,"broken":true}],
@@ -44,8 +44,13 @@ func TestTheOverviewIsShown(t *testing.T) {
 
 	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","nodes":[],"findings":{"at":"2026-01-02T12:00:00Z","findings":[],"not_evaluated":[]},
 		"readiness":{"ready":false,"waits_for":["broker: refused"],"waits":[{"for":"broker: refused","since":"2026-01-02T11:59:50Z","what_to_do":"Check that it runs."}]},
-		"pools":[{"name":"go","workers":4,"halted":"broker_away","reason":"the broker is not connected"},{"name":"models","workers":2,"halted":"broker_away","cordoned":true}]}`}).call(t, "overview")
+		"pools":[{"name":"go","workers":4,"ready":4,"halted":"broker_away","reason":"the broker is not connected"},{"name":"models","workers":2,"ready":2,"halted":"broker_away","cordoned":true}]}`}).call(t, "overview")
 	require.Regexp(t, `^this node is not ready since 2026-01-02 \S+: it waits for broker: refused\n  what to do: Check that it runs.\nno rule of the alerts`, r.out)
 	require.Regexp(t, `(?m)^go +broker away +4 `, r.out)
 	require.Regexp(t, `(?m)^models +cordoned +2 `, r.out)
+
+	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","nodes":[],"findings":{"at":"2026-01-02T12:00:00Z","findings":[],"not_evaluated":[]},
+		"pools":[{"name":"go","workers":4,"ready":4},{"name":"idle"},{"name":"half","workers":4,"ready":2,"reason":"on node b: no module named x"},
+			{"name":"models","workers":2,"broken":true,"reason":"no module named y"},{"name":"late","workers":2}]}`}).call(t, "overview")
+	require.Regexp(t, `^pool half has a problem: on node b: no module named x\npool models is broken: no module named y\npool late has no worker that takes work\nwaiting `, r.out)
 }
