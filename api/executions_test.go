@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -347,6 +348,7 @@ func TestTheNodesFaultsAreTold(t *testing.T) {
 	}{
 		{fmt.Errorf("open /secret/path: %w", store.ErrUnavailable), 503, messages.CodeStoreUnavailable},
 		{store.ErrReadOnly, 503, messages.CodeStoreUnavailable},
+		{store.MayBeStored([]messages.Execution{{ID: messages.NewExecutionID()}}, fmt.Errorf("/secret/path: %w", store.ErrUnavailable)), 503, messages.CodeStoreUnavailable},
 		{store.ErrFull, 507, messages.CodeStorageFull},
 		{fmt.Errorf("disk on fire at /secret/path"), 500, messages.CodeInternal},
 		{&messages.Problem{Code: messages.CodeActionNotFound, Message: "action a is not known"}, 404, "action_not_found"},
@@ -359,6 +361,27 @@ func TestTheNodesFaultsAreTold(t *testing.T) {
 			require.NotEmpty(t, w.Header().Get("Retry-After"))
 		}
 	}
+}
+
+// A submission whose answer is lost may be stored: the caller gets the id to ask for.
+func TestASubmissionWithoutAnswerNamesItsExecution(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	id := messages.NewExecutionID()
+	b.err = store.MayBeStored([]messages.Execution{{ID: id}, {}}, store.ErrUnavailable)
+	for _, path := range []string{executionsPath, executionsPath + "/batch"} {
+		body := `{"action_ref":"a"}`
+		if path != executionsPath {
+			body = `{"executions":[{"action_ref":"a"},{"action_ref":"a"}]}`
+		}
+		w := ask(t, h, "POST", path, body)
+		refused(t, w, http.StatusServiceUnavailable, messages.CodeStoreUnavailable, "all 2 executions may be stored. Once it answers, GET /api/v1/executions/"+id.String())
+		require.Contains(t, w.Body.String(), `"execution":"`+id.String()+`"`)
+	}
+	require.ErrorIs(t, store.MayBeStored(nil, store.ErrConflict), store.ErrConflict)
+	var unanswered *store.UnansweredError
+	require.False(t, errors.As(store.MayBeStored([]messages.Execution{{ID: id}}, store.ErrConflict), &unanswered), "the store has refused it")
 }
 
 // The headers are parsed by rules/submit. Here: which of them count.

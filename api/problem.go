@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/troupe-run/troupe/messages"
@@ -27,12 +28,16 @@ func toProblem(err error) *messages.Problem {
 		return p
 	}
 	var conflict *store.ConflictError
+	var unanswered *store.UnansweredError
 	switch {
 	case errors.As(err, &conflict):
 		p = messages.Problemf(messages.CodeKeyConflict,
 			"idempotency key %s was used with a different request by execution %s; send the same request or a new key",
 			clip(conflict.Key), conflict.Holder)
 		p.Details = map[string]any{"execution": conflict.Holder}
+	case errors.As(err, &unanswered):
+		p = messages.Problemf(messages.CodeStoreUnavailable, "%s", mayBeStored(unanswered))
+		p.Details = map[string]any{"execution": unanswered.First, "executions": unanswered.N}
 	case errors.Is(err, store.ErrConflict):
 		p = messages.Problemf(messages.CodeKeyConflict, "the idempotency key was used with a different request")
 	case errors.Is(err, store.ErrInvalid):
@@ -49,6 +54,16 @@ func toProblem(err error) *messages.Problem {
 		p = messages.Problemf(messages.CodeInternal, "the node could not do this; its log says why")
 	}
 	return p
+}
+
+// mayBeStored says of a submission without an answer how to find out what became of it. The error behind it may have paths in it.
+func mayBeStored(e *store.UnansweredError) string {
+	what, key := "the execution", "key"
+	if e.N > 1 {
+		what, key = fmt.Sprintf("all %d executions", e.N), "keys"
+	}
+	return fmt.Sprintf("the store did not answer, so %s may be stored. Once it answers, GET /api/v1/executions/%s says so, with 404 if not; or send the request again with the same idempotency %s",
+		what, e.First, key)
 }
 
 // named adds the name to a store.ErrNotFound, which does not contain it.

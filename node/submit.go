@@ -155,7 +155,7 @@ func (s *submissions) enter(ctx context.Context, executions []messages.Execution
 	submitted, err := s.store.SubmitPlaced(ctx, executions, offers.places())
 	s.settle(offers, submitted, err)
 	if err != nil {
-		return nil, err
+		return nil, store.MayBeStored(executions, err)
 	}
 	s.wake(submitted, many)
 	s.rollups.submitted(submitted)

@@ -15,6 +15,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -150,6 +151,31 @@ func (e *ConflictError) Error() string {
 
 // Is makes the error an ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// UnansweredError is of executions that the store was to keep and has not answered in time: it may have stored them, all or none.
+type UnansweredError struct {
+	First messages.ExecutionID
+	N     int
+	Err   error
+}
+
+// MayBeStored adds to the error of a submission without an answer which executions the store may have stored.
+func MayBeStored(executions []messages.Execution, err error) error {
+	if len(executions) == 0 || !Unanswered(err) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &UnansweredError{First: executions[0].ID, N: len(executions), Err: err}
+}
+
+func (e *UnansweredError) Error() string {
+	if e.N > 1 {
+		return fmt.Sprintf("%d executions, the first %s, may be stored all the same: ask for it by its id, or repeat the call with the same idempotency keys: %s", e.N, e.First, e.Err)
+	}
+	return fmt.Sprintf("execution %s may be stored all the same: ask for it by its id, or repeat the call with the same idempotency key: %s", e.First, e.Err)
+}
+
+// Unwrap returns why there was no answer.
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // DueQuery asks for the executions of one pool that may start now: requested, run_at reached.
 type DueQuery struct {
