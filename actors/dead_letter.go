@@ -37,6 +37,8 @@ type DeadLetterConfig struct {
 	Own messages.Incarnation
 	// Count, where set, is told what became of each dead letter.
 	Count func(reason, resolution string)
+	// InProcess is whether the queue is one of the broker in this process. Nobody looks for it on a server, so its start is logged at debug.
+	InProcess bool
 	// Late, where set, is told how long after its time on the queue each placement was handled that expired and still stands: by the
 	// store's clock alone, for the broker's clock and this node's may be apart.
 	Late func(time.Duration)
@@ -111,7 +113,11 @@ func (d *DeadLetter) begin(world World) {
 func (d *DeadLetter) start() {
 	if queue, _ := d.cfg.queue(); queue != "" {
 		d.attach()
-		d.cfg.Logger.Info("Dead letter handler started", "queue", queue)
+		level := hclog.Info
+		if d.cfg.InProcess {
+			level = hclog.Debug
+		}
+		d.cfg.Logger.Log(level, "Dead letter handler started", "queue", queue)
 		return
 	}
 	d.cfg.Logger.Info("Dead letter handler disabled")

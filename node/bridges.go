@@ -48,7 +48,7 @@ func (b *bridges) nearLetterSpec() actors.Child { return b.letterSpec(true, &b.n
 
 func (b *bridges) letterSpec(near bool, held *actors.Held) actors.Child {
 	return actors.NewDeadLetter(actors.DeadLetterConfig{
-		System: b.system, Store: b.store, Settings: b.cfg.Broker, Near: near, Delivery: b.delivery, Recorder: b.recorder,
+		System: b.system, Store: b.store, Settings: b.cfg.Broker, Near: near, InProcess: near || b.cfg.BrokerURL == "" && b.cfg.OpenBroker == nil, Delivery: b.delivery, Recorder: b.recorder,
 		Pool: b.pools.pid, Judge: b.judge, Logger: b.logger.Named("dead_letter"), Count: b.metrics.deadLetter,
 		Late: b.metrics.flow.letter, Clock: &b.clock, Held: held, Own: b.incarnation, Elsewhere: b.routing.tellDeadLettered,
 	})

@@ -1,11 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -67,13 +70,32 @@ func (n *Node) markDraining(ctx context.Context) {
 		n.logger.Warn("node not marked draining", "error", err)
 	}
 	if rows, err := n.store.ListWorkers(limited, ""); err == nil {
-		for i := range rows { // operators search for the text with the id in it
-			if rows[i].Key.Incarnation == n.incarnation {
-				n.logger.Info("Deregistering worker ID: " + string(rows[i].ID))
+		for _, pool := range poolsOf(rows, n.incarnation) { // operators search for the text with an id in it
+			first, last := pool[0], pool[len(pool)-1]
+			text := "Deregistering worker ID: " + string(first.ID)
+			if len(pool) > 1 {
+				text += " to " + string(last.ID)
 			}
+			n.logger.Info(text, "pool", first.Key.Pool, "workers", len(pool))
 		}
 	}
 	n.logger.Info("Worker shutting down gracefully", "node", n.cfg.Name, "timeout", n.cfg.ShutdownTimeout)
+}
+
+// poolsOf are the workers of a node by pool, in the order of their slots.
+func poolsOf(rows []store.Worker, own messages.Incarnation) (pools [][]store.Worker) {
+	rows = slices.DeleteFunc(rows, func(w store.Worker) bool { return w.Key.Incarnation != own })
+	slices.SortFunc(rows, func(a, b store.Worker) int {
+		return cmp.Or(cmp.Compare(a.Key.Pool, b.Key.Pool), cmp.Compare(a.Key.Slot, b.Key.Slot))
+	})
+	for len(rows) > 0 {
+		n := slices.IndexFunc(rows, func(w store.Worker) bool { return w.Key.Pool != rows[0].Key.Pool })
+		if n < 0 {
+			n = len(rows)
+		}
+		pools, rows = append(pools, rows[:n]), rows[n:]
+	}
+	return pools
 }
 
 // stopFenced ends all work of a fenced node: no ladder but its last rung, and no writes but those under way. What its

@@ -124,7 +124,7 @@ func (v nodeVerb) run(ctx context.Context, l *config.Loaded, shown *screen, logg
 	switch {
 	case len(fatal) > 0: // it cannot go on
 	case shown != nil:
-		go shown.welcome(serving, n, schemeOf(l), l.Console.Mode != api.ConsoleOff)
+		go shown.welcome(serving, n, l.Node.Name, schemeOf(l), l.Console.Mode != api.ConsoleOff)
 	case v.terminal:
 		fmt.Fprintf(v.err, "troupe listens on %s%s; try: %s\n", schemeOf(l), n.Addr(), tryIt(schemeOf(l), n.Addr()))
 	}

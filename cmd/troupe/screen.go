@@ -20,6 +20,7 @@ type screen struct {
 	mu       sync.Mutex
 	to       io.Writer
 	log      hclog.Logger // of what is shown as a log line
+	started  int          // pools whose line was written
 	stopping bool
 }
 
@@ -51,6 +52,7 @@ func (s *screen) Accept(name string, level hclog.Level, msg string, args ...any)
 	case level > hclog.Info:
 		s.log.ResetNamed(name).Log(level, msg, args...)
 	case msg == "pool started":
+		s.started++
 		s.line("  pool %-16s %s", value(args, "pool"), poolStarted(args))
 	case msg == "pool stopped":
 		s.line("  pool %-16s stopped", value(args, "pool"))
@@ -103,8 +105,8 @@ const welcomeWait = 5 * time.Second
 
 // welcome says where the node is, and what to try, below the lines of its pools. It says nothing once ctx has ended: the node stops, or
 // cannot go on.
-func (s *screen) welcome(ctx context.Context, n *node.Keeper, scheme string, console bool) {
-	for limit := time.Now().Add(welcomeWait); time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
+func (s *screen) welcome(ctx context.Context, n *node.Keeper, name, scheme string, console bool) {
+	for limit := time.Now().Add(welcomeWait); time.Now().Before(limit) && !(n.Backend().Ready(ctx).Ready && s.poolsAre(ctx, n, name)); {
 		select {
 		case <-time.After(trimLook):
 		case <-ctx.Done():
@@ -120,6 +122,14 @@ func (s *screen) welcome(ctx context.Context, n *node.Keeper, scheme string, con
 		}
 		s.line("%s", "try: "+tryIt(scheme, n.Addr()))
 	}
+}
+
+// poolsAre reports whether each pool of the node has its line: a node is ready a moment before its slowest pool logs its start.
+func (s *screen) poolsAre(ctx context.Context, n *node.Keeper, name string) bool {
+	pools, err := n.Backend().Pools(ctx, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && s.started >= len(pools.Pools)
 }
 
 // The schemes of a node's address.

@@ -27,6 +27,6 @@ func TestNoWelcomeToANodeThatEnds(t *testing.T) {
 	s, _ := newScreen(&out)
 	ctx, end := context.WithCancel(t.Context())
 	end()
-	s.welcome(ctx, n, schemePlain, true)
+	s.welcome(ctx, n, "a", schemePlain, true)
 	require.Empty(t, out.String())
 }

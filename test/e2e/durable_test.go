@@ -76,13 +76,17 @@ func TestShutdownUnderLoad(t *testing.T) {
 		running = n.begun(t)
 		return running != ""
 	})
+	pools := n.get(t, "/api/v1/pools").list("pools")
 	require.NoError(t, n.stop(), n.log.tail(20))
 	for _, text := range []string{
 		"Received SIGTERM signal", "Deregistering worker ID: ", "Worker shutting down gracefully", "Worker shutdown complete",
-		"Dead letter handler started",
 	} {
 		require.Contains(t, n.log.String(), text)
 	}
+	told := strings.Count(n.log.String(), "Deregistering worker ID: ")
+	require.LessOrEqual(t, told, len(pools), "a line for each pool that has workers")
+	require.Equal(t, 1, strings.Count(n.log.String(), "/theatre.keeper/0"), "however many it has")
+	require.NotContains(t, n.log.String(), "Dead letter handler started", "there is no RabbitMQ")
 	for _, pid := range pids {
 		var number int
 		_, err := fmt.Sscan(pid, &number)
