@@ -124,9 +124,11 @@ func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, trace s
 		return
 	}
 	if err != nil {
-		s.post(&ended{placement: p, neverRan: true, outcome: failed(&messages.Error{
-			Code: messages.CodeActionError, Message: fmt.Sprintf("action %s: %v", a.Ref, err),
-		})})
+		e := &messages.Error{Code: messages.CodeActionError, Message: fmt.Sprintf("action %s: %v", a.Ref, err)}
+		if errors.Is(err, process.ErrUnstartable) {
+			e.Code = messages.CodeCannotStart
+		}
+		s.post(&ended{placement: p, neverRan: true, outcome: failed(e)})
 		return
 	}
 	step, exited := c.arrived(started)

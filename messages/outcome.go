@@ -26,6 +26,7 @@ const (
 	CodeUnstorable        Code = "unstorable" // the store can never keep what the run left behind
 	CodeActionNotFound    Code = "action_not_found"
 	CodeActionError       Code = "action_error"   // the action's code failed without a code of its own
+	CodeCannotStart       Code = "cannot_start"   // the command of the action cannot be started, and no repeat changes that
 	CodeExitStatus        Code = "exit_status"    // a one-shot command ended with a status other than 0
 	CodeProtocol          Code = "protocol_error" // a worker says that it broke its protocol
 	CodePermission        Code = "permission_denied"

@@ -29,6 +29,7 @@ var failures = [...]Failure{
 		"With `limit: memory` it exceeded its pool's limit: raise `limits.memory`, or use less memory. `troupe doctor` says under `containment` what enforces the limit on this machine."},
 	{CodePoisoned, "it ended three workers, over all retries of its chain", "Run its action by hand with the parameters of `troupe get ID`."},
 	{CodeExitStatus, "a shell command ended with another status than 0", "Its stderr is in `troupe get ID` and `troupe logs ID`. It is retried if retries are left, unless the action's `retry` says otherwise."},
+	{CodeCannotStart, "its command cannot be started: a file or an interpreter is missing, or is no program", "The message names it. Mend the command or the file, or install the interpreter; then submit it again."},
 	{CodeLimit, "its process went over a limit of the pool", "The message names the limit. Raise it under `limits` in pack.yaml, or let the action use less."},
 	{CodeResultTooLarge, "the result is above 8 MiB", "Write it to a file or an object store, and return its address."},
 	{CodeUnstorable, "the store cannot keep the outcome of the run", "The message says why. Correct the action's result."},

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/packs"
 	"github.com/troupe-run/troupe/packs/corego"
+	"github.com/troupe-run/troupe/process"
 )
 
 // catalog is what the node serves now: the packs as they were read last, with what their pools need beside their code.
@@ -80,7 +81,7 @@ func (c *catalog) adopt(ctx context.Context, set *pack.Set) error {
 func (c *catalog) read() (*pack.Set, error) {
 	set, err := pack.Load(append(c.builtins(), c.cfg.Packs...), pack.Options{
 		MaxRetries: c.cfg.MaxRetries, Workers: c.cfg.Workers, Runtimes: c.cfg.Runtimes, Registered: c.cfg.Actions,
-		HasHandler: func(name string) bool { _, ok := c.handlers[name]; return ok }, User: lookUpUser,
+		HasHandler: func(name string) bool { _, ok := c.handlers[name]; return ok }, User: lookUpUser, Script: process.ScriptProblem,
 	})
 	if err != nil {
 		return nil, err

@@ -102,3 +102,14 @@ func TestCordonedWorkersTakeNothingUntilUncordoned(t *testing.T) {
 		require.Equal(t, messages.Completed, k.await(waiting).Status, name)
 	}
 }
+
+// A start that fails in the same way each time is not tried again, however many retries are left, and its error names the program.
+func TestAStartThatCannotWorkIsFinal(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, packOf(t, "s", "", files{"actions/ghost.yaml": "name: ghost\nruntime: shell\ncommand: [no-such-program]\n"}))
+	e := k.run("s.ghost", nil, retries(3))
+	require.Equal(t, messages.Failed, e.Status)
+	require.Contains(t, e.Error.Message, "action s.ghost: start no-such-program: executable file not found in PATH")
+	require.Zero(t, e.RetriedAs)
+	require.Equal(t, []string{"cannot_start", "not_retriable"}, []string{string(e.Error.Code), e.Error.NoRetry})
+}

@@ -97,7 +97,7 @@ func (l *loader) readCode(f *fields, d *draftPack, a *messages.Action, spec *run
 		a.Entrypoint = f.handler(a.Ref, l.options.HasHandler)
 		f.forbid("is for "+l.runtimes(command)+" only: name the handler by entrypoint", "command")
 	case runtime.Command:
-		a.Command = f.command(d.root)
+		a.Command = f.command(d.root, l.options.Script)
 		if f.nodes["command"] == nil && (!spec.PoolCommand() || f.nodes["pool"] == nil) {
 			f.fail(f.node, "command is missing: runtime %s needs one, like [bin/work, --flag]", a.Runtime)
 		}

@@ -262,10 +262,16 @@ func TestBadCode(t *testing.T) {
 		{"runtime: shell\ncommand: [/no/such/program]", `command: "/no/such/program": the file does not exist`},
 		{"runtime: shell\ncommand: [bin/missing]", `command: "bin/missing": the file does not exist`},
 		{"runtime: shell\ncommand: [lib/work.py]", `command: "lib/work.py": the file is not executable: chmod +x it`},
+		{"runtime: shell\ncommand: [bin/dos]", `command: "bin/dos": its first line ends with a carriage return, so the interpreter is not found: save the file with the line ends of Unix`},
+		{"runtime: shell\ncommand: [bin/ghost, a]", `command: "bin/ghost": the interpreter in its first line, /no/such/python: no such file or directory`},
 		{"runtime: shell\ncommand: [../bin/run]", `command: "../bin/run": the path must not contain ..`},
 		{"runtime: shell\ncommand: [outside/bin/run]", `command: "outside/bin/run": the path leads out of the pack: keep the file inside it; a symlink must be relative`},
 	} {
-		dir := write(t, files{"pack.yaml": goodPack, "actions/fetch.yaml": "name: fetch\n" + c.lines + "\n", "lib/work.py": ""})
+		dir := write(t, files{"pack.yaml": goodPack, "actions/fetch.yaml": "name: fetch\n" + c.lines + "\n", "lib/work.py": "",
+			"bin/dos": "#!/bin/sh\r\n", "bin/ghost": "#!/no/such/python -u\n"})
+		for _, program := range []string{"dos", "ghost"} {
+			require.NoError(t, os.Chmod(filepath.Join(dir, "bin", program), 0o700))
+		}
 		link(t, outside+"/secret.py", dir+"/lib/out.py")
 		link(t, outside, dir+"/outside")
 		require.NoError(t, syscall.Mkfifo(dir+"/lib/pipe.py", 0o644))

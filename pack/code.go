@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (f *fields) handler(ref string, known func(string) bool) string {
 }
 
 // command reads the argv of an action, or of a pool.
-func (f *fields) command(root *os.Root) []string {
+func (f *fields) command(root *os.Root, script func(io.Reader) string) []string {
 	node := f.nodes["command"]
 	before := f.problems.count()
 	argv := f.texts("command", argvMax, wordMax, true)
@@ -82,7 +83,11 @@ func (f *fields) command(root *os.Root) []string {
 		f.fail(node, "command is empty: give the program and its arguments as a list")
 		return nil
 	}
-	if problem := checkProgram(root, argv[0]); problem != "" {
+	problem := checkProgram(root, argv[0])
+	if problem == "" && script != nil && strings.Contains(argv[0], "/") {
+		problem = checkScript(root, argv[0], script)
+	}
+	if problem != "" {
 		f.fail(node.Content[0], "command: %q: %s", clip(argv[0]), problem)
 		return nil
 	}
@@ -106,6 +111,20 @@ func checkProgram(root *os.Root, program string) string {
 		return fileError(err).Error()
 	}
 	return checkMode(info, true)
+}
+
+// checkScript returns the problem with a program that is a script, or nothing. A file that the node may execute and not read is no script.
+func checkScript(root *os.Root, program string, problem func(io.Reader) string) string {
+	open := root.Open
+	if filepath.IsAbs(program) {
+		open = os.Open
+	}
+	f, err := open(program)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	return problem(f)
 }
 
 // checkInside returns the problem with a file of the pack, or nothing.

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"cmp"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,6 +33,8 @@ type Options struct {
 	Runtimes runtime.Set
 	// HasHandler reports whether the binary has a Go handler of that name. Nil: any name is valid.
 	HasHandler func(name string) bool
+	// Script says from the beginning of a command's file what is wrong with it as a script; empty: nothing. Nil: nobody looks.
+	Script func(io.Reader) string
 	// User looks up the user that a pool's programs run as. Its error says why this node cannot run them so. Nil: users
 	// are not looked up.
 	User func(text string) (messages.User, error)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
+	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/runtime"
 )
 
@@ -19,7 +20,7 @@ func options() pack.Options {
 			return messages.User{Name: "mailer", UID: 8, GID: 7}, nil
 		}
 		return messages.User{}, errors.New("nobody here has that name")
-	}}
+	}, Script: process.ScriptProblem}
 }
 
 func TestOwnPacksLoad(t *testing.T) {

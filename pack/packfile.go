@@ -126,7 +126,7 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 		p.Runtime = spec.Name
 	}
 	if spec != nil && spec.PoolCommand() {
-		p.Command = f.command(d.root)
+		p.Command = f.command(d.root, l.options.Script)
 	} else {
 		f.forbid("is for pools of "+l.runtimes((*runtime.Spec).PoolCommand)+" only", "command")
 	}

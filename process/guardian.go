@@ -99,7 +99,8 @@ func (g *Guardian) leaseEnd(from time.Time) uint64 {
 // Start starts a program; see Launcher. sink may be called before Start returns. An error names the program and the
 // cause. An error that wraps ErrShortage means that the node lacks a resource; the program has not begun. An error that
 // wraps ErrGuardian is not the program's fault either, but the program may have begun, and ended with its guardian.
-// Start it again only if its work may be repeated.
+// Start it again only if its work may be repeated. One
+// that wraps ErrUnstartable comes again with each such start.
 func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error) {
 	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
 		return nil, errors.New("start process: no command is given")
@@ -107,7 +108,7 @@ func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Proc
 	name := spec.Argv[0]
 	path, err := lookPath(spec)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, short(err))
+		return nil, fmt.Errorf("start %s: %w", name, short(final(err)))
 	}
 	p, err := g.startAt(ctx, spec, path, sink)
 	if err != nil {

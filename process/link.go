@@ -145,7 +145,7 @@ func (l *link) dispatch(kind byte, body []byte) error {
 		}
 	case packetFailed:
 		if p := l.forget(d.number()); p != nil {
-			p.failed(refusal{text: d.text(), short: d.flag()})
+			p.failed(refusal{text: d.text(), short: d.flag(), never: d.flag()})
 		}
 	case packetPid:
 		l.guard.Store(int64(d.number())) //nolint:gosec // a pid

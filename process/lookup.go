@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,9 +28,52 @@ func lookPath(spec Spec) (string, error) {
 		if err := executable(path); err != nil {
 			return "", fmt.Errorf("%s: %w", path, err)
 		}
-		return path, nil
+		return path, checkScript(path)
 	}
-	return searchPath(name, spec)
+	path, err := searchPath(name, spec)
+	if err != nil {
+		return "", err
+	}
+	return path, checkScript(path)
+}
+
+// firstLineMax is what the kernel reads of a script's first line (BINPRM_BUF_SIZE of execve(2)).
+const firstLineMax = 256
+
+// checkScript says what is wrong with the first line of a script. A file that cannot be read may still be a program.
+func checkScript(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a named pipe
+	if err != nil {
+		return nil //nolint:nilerr // the start itself says what is wrong
+	}
+	defer f.Close()
+	if problem := ScriptProblem(f); problem != "" {
+		return fmt.Errorf("%s: %s", path, problem)
+	}
+	return nil
+}
+
+// ScriptProblem says what is wrong with the first line of a script, from its beginning: a carriage return at its end, which becomes part of
+// the interpreter's name or of its argument, or an interpreter that is not on this machine. Empty: nothing, or it is no script.
+func ScriptProblem(file io.Reader) string {
+	head := make([]byte, firstLineMax)
+	n, _ := io.ReadFull(file, head)
+	line, isScript := strings.CutPrefix(string(head[:n]), "#!")
+	if !isScript {
+		return ""
+	}
+	line, _, whole := strings.Cut(line, "\n")
+	if whole && strings.HasSuffix(line, "\r") {
+		return `its first line ends with a carriage return, so the interpreter is not found: save the file with the line ends of Unix`
+	}
+	words := strings.Fields(line)
+	if len(words) == 0 || !filepath.IsAbs(words[0]) {
+		return ""
+	}
+	if err := executable(words[0]); err != nil {
+		return fmt.Sprintf("the interpreter in its first line, %s: %v", words[0], err)
+	}
+	return ""
 }
 
 // searchPath tries the directories of PATH in order. If nothing can be run, the error names a file that exists but may

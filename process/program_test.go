@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -210,21 +211,24 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 		return path
 	}
 	for want, spec := range map[string]Spec{
-		"start pyhton3: executable file not found in PATH (": {Argv: []string{"pyhton3"}, Env: environment()},
-		"start sh: its environment has no PATH":              {Argv: []string{"sh"}},
-		"no command is given":                                {},
-		"no such file or directory":                          {Argv: []string{"/nonexistent/python3"}},
-		"may not be executed: permission denied":             {Argv: []string{file("plain", "", 0o600)}},
-		"is a directory":                                     {Argv: []string{dir}},
-		"working directory: stat /nonexistent":               {Argv: []string{"/bin/sh"}, Dir: "/nonexistent"},
-		"interpreter in its first line does not exist":       {Argv: []string{file("shebang", "#!/nonexistent/python\n", 0o700)}},
-		"not a program":                                      {Argv: []string{file("text", "hello\n", 0o700)}},
-		"shimmed: not a program":                             {Argv: []string{file("shimmed", "hello\n", 0o700)}, Limits: messages.Limits{OpenFiles: 64}},
-		"arguments and environment are too long":             {Argv: []string{"/bin/sh", strings.Repeat("x", 200_000)}},
-		"pass large input on stdin":                          {Argv: []string{"/bin/sh", strings.Repeat("x", packetMax)}},
+		"start pyhton3: executable file not found in PATH (":                   {Argv: []string{"pyhton3"}, Env: environment()},
+		"start sh: its environment has no PATH":                                {Argv: []string{"sh"}},
+		"no command is given":                                                  {},
+		"no such file or directory":                                            {Argv: []string{"/nonexistent/python3"}},
+		"may not be executed: permission denied":                               {Argv: []string{file("plain", "", 0o600)}},
+		"is a directory":                                                       {Argv: []string{dir}},
+		"working directory: stat /nonexistent":                                 {Argv: []string{"/bin/sh"}, Dir: "/nonexistent"},
+		"the interpreter in its first line, /nonexistent/python: no such file": {Argv: []string{file("shebang", "#!/nonexistent/python -u\n", 0o700)}},
+		"its first line ends with a carriage return":                           {Argv: []string{file("dos", "#!/usr/bin/env sh\r\nexit 0\r\n", 0o700)}},
+		"dos: its first line ends with a carriage return":                      {Argv: []string{"dos"}, Env: []string{"PATH=" + dir}},
+		"not a program":                                                        {Argv: []string{file("text", "hello\n", 0o700)}},
+		"shimmed: not a program":                                               {Argv: []string{file("shimmed", "hello\n", 0o700)}, Limits: messages.Limits{OpenFiles: 64}},
+		"arguments and environment are too long":                               {Argv: []string{"/bin/sh", strings.Repeat("x", 200_000)}},
+		"pass large input on stdin":                                            {Argv: []string{"/bin/sh", strings.Repeat("x", packetMax)}},
 	} {
 		_, err := g.Start(t.Context(), spec, func(e Event) { t.Errorf("%s: event %v", want, e) })
 		require.ErrorContains(t, err, want)
+		require.Equal(t, len(spec.Argv) > 0 && !strings.Contains(want, "large input"), errors.Is(err, ErrUnstartable), "%s: it fails again", want)
 	}
 }
 

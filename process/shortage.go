@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,6 +12,15 @@ import (
 // processes. The program has done nothing and is not at fault. The same start may work later.
 var ErrShortage = errors.New("the node is short of open files, memory or processes")
 
+// ErrUnstartable is wrapped by errors of a start that fails in the same way each time, until somebody changes the command, the file or the
+// machine: a program or an interpreter that is missing, a file that is no program or may not be executed, arguments that are too long.
+var ErrUnstartable = errors.New("the program cannot be started")
+
+// unstartable are the kernel's errors for it.
+var unstartable = []error{
+	unix.ENOENT, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.ENOEXEC, unix.ELIBBAD, unix.EACCES, unix.E2BIG,
+}
+
 // shortages are the kernel's errors for a lack: of descriptors in the process or on the machine, of memory, of room for
 // another process, of descriptors in transit through sockets, of room in a socket.
 var shortages = []error{
@@ -18,13 +28,18 @@ var shortages = []error{
 }
 
 // lacks reports whether an error says that the node lacks a resource.
-func lacks(err error) bool {
-	for _, e := range shortages {
-		if errors.Is(err, e) {
-			return true
-		}
+func lacks(err error) bool { return isAny(err, shortages) }
+
+func isAny(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+}
+
+// final marks an error of a look-up with ErrUnstartable, unless the node lacks a resource. Its text stays.
+func final(err error) error {
+	if err == nil || lacks(err) || errors.Is(err, ErrUnstartable) {
+		return err
 	}
-	return false
+	return refusal{text: err.Error(), never: true}
 }
 
 // short wraps an error with ErrShortage where the node lacks a resource. It returns any other error as it is.
@@ -43,6 +58,7 @@ func Short(err error) error { return short(err) }
 type refusal struct {
 	text  string
 	short bool // the node lacks a resource
+	never bool // the same start fails again
 }
 
 func (r refusal) Error() string {
@@ -53,8 +69,11 @@ func (r refusal) Error() string {
 }
 
 func (r refusal) Unwrap() error {
-	if r.short {
+	switch {
+	case r.short:
 		return ErrShortage
+	case r.never:
+		return ErrUnstartable
 	}
 	return nil
 }

@@ -121,8 +121,9 @@ func TestLacks(t *testing.T) {
 		require.Equal(t, want, errors.Is(short(err), ErrShortage), "%v", err)
 	}
 	require.NoError(t, short(nil))
-	for _, r := range []refusal{{text: "x", short: true}, {text: "y"}, {short: true}, {}} {
+	for _, r := range []refusal{{text: "x", short: true}, {text: "y"}, {short: true}, {text: "z", never: true}, {}} {
 		require.Equal(t, r, readRefusal(r.report()))
 		require.Equal(t, r.short, errors.Is(r, ErrShortage))
+		require.Equal(t, r.never, errors.Is(r, ErrUnstartable))
 	}
 }

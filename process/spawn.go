@@ -42,7 +42,7 @@ func (w *warden) spawn(body []byte, fds []int) error {
 func (s *spawnRequest) refused(err error) refusal {
 	if s.user != nil && errors.Is(err, syscall.EACCES) {
 		return refusal{text: fmt.Sprintf("%s: uid %d may not run it, or not enter its working directory %s: give it the permission, "+
-			"on the folders above too", s.path, s.user.UID, s.dir)}
+			"on the folders above too", s.path, s.user.UID, s.dir), never: true}
 	}
 	return refused(err, s.path)
 }
@@ -148,26 +148,31 @@ func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
 
 // refused returns the refusal for a failed start.
 func refused(err error, path string) refusal {
-	return refusal{text: explain(err, path), short: lacks(err)}
+	return refusal{text: explain(err, path), short: lacks(err), never: isAny(err, unstartable)}
 }
 
-// The first byte of a shim's report says whether the node lacks a resource.
+// The first byte of a shim's report says whether the node lacks a resource, or the same start fails again.
 const (
 	shimShort = 's'
+	shimNever = 'n'
 	shimOther = 'o'
 )
 
 // report encodes the refusal as a shim writes it.
 func (r refusal) report() []byte {
-	if r.short {
-		return append([]byte{shimShort}, r.text...)
+	kind := byte(shimOther)
+	switch {
+	case r.short:
+		kind = shimShort
+	case r.never:
+		kind = shimNever
 	}
-	return append([]byte{shimOther}, r.text...)
+	return append([]byte{kind}, r.text...)
 }
 
 // readRefusal decodes a shim's report, which has at least one byte.
 func readRefusal(report []byte) refusal {
-	return refusal{text: string(report[1:]), short: report[0] == shimShort}
+	return refusal{text: string(report[1:]), short: report[0] == shimShort, never: report[0] == shimNever}
 }
 
 // explain says why an exec failed. The node has already looked up the program and the directory.

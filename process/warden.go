@@ -225,6 +225,7 @@ func (w *warden) sendFailed(seq uint64, why refusal) error {
 	e.number(seq)
 	e.text(why.text)
 	e.flag(why.short)
+	e.flag(why.never)
 	return w.sendPacket(e)
 }
 

@@ -251,7 +251,7 @@ func interpreter(ctx context.Context, program, key, runtime string) finding {
 }
 
 func packs(_ context.Context, l *config.Loaded) finding {
-	set, err := pack.Load(l.Packs, pack.Options{Runtimes: config.Runtimes(), Workers: l.Pool.Workers.Map()})
+	set, err := pack.Load(l.Packs, pack.Options{Runtimes: config.Runtimes(), Workers: l.Pool.Workers.Map(), Script: process.ScriptProblem})
 	if err != nil {
 		problems := strings.Split(err.Error(), "\n")
 		return fail(fmt.Sprintf("%d problems", len(problems)), "correct these; `troupe reload` takes the packs up again\n  "+strings.Join(problems, "\n  "))

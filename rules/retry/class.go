@@ -34,6 +34,7 @@ const (
 	Cancelled         Class = "cancelled"
 	Poisoned          Class = "poisoned"
 	QueueDeadline     Class = "queue_deadline"
+	CannotStart       Class = "cannot_start"
 	SessionLost       Class = "session_lost"
 )
 
@@ -55,7 +56,7 @@ var kinds = map[Class]kind{
 	ExitStatus: unclassified, LimitExceeded: unclassified, ProtocolError: unclassified, Exception: unclassified,
 
 	Validation: final, PermissionDenied: final, ActionNotFound: final, InvalidParameters: final, TooLarge: final,
-	Cancelled: final, Poisoned: final, QueueDeadline: final, SessionLost: final,
+	Cancelled: final, Poisoned: final, QueueDeadline: final, CannotStart: final, SessionLost: final,
 }
 
 // Known reports whether the text is a class, or the reason of a retry that a person asked for.
