@@ -129,7 +129,12 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	completion{a}.addTo(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "time: ") { // of a duration, and the library names no form
+			err = fmt.Errorf("%w; want a number with a unit, such as 30s, 5m or 2h", err)
+		}
+		return usageError{err}
+	})
 	return root
 }
 

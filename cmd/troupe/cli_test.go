@@ -357,6 +357,8 @@ func TestUsageErrorsExit2(t *testing.T) {
 		{[]string{"submit", "a", "--priority", "x"}, "invalid argument"},
 		{[]string{"submit", "a", "--timeout", "-1s"}, "timeout_seconds"},
 		{[]string{"submit", "a", "--at", "noon"}, "--at"},
+		{[]string{"submit", "a", "--at", "-5m"}, "--at -5m lies in the past"},
+		{[]string{"submit", "a", "--timeout", "5"}, "want a number with a unit, such as 30s, 5m or 2h"},
 		{[]string{"submit", "a", "--label", "x"}, "must be name=value"},
 		{[]string{"submit", "a", "--params", "-"}, "holds no JSON object"},
 		{[]string{"submit", "a", "--batch", "-"}, "holds no line"},

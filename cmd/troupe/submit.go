@@ -130,6 +130,9 @@ func (s *submission) request(ctx context.Context, c *client.Client, action strin
 // parseAt reads a moment, or a delay from now, which only a delay asks for.
 func parseAt(text string, now func() (time.Time, error)) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
+		if d < 0 {
+			return time.Time{}, usagef("--at %s lies in the past: leave it out to start at once, or give a delay such as 10m", text)
+		}
 		at, err := now()
 		return at.Add(d).UTC(), err
 	}
