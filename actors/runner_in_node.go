@@ -117,7 +117,7 @@ func handlerOutcome(value any, err error) messages.Outcome {
 	if err != nil {
 		var own *messages.Error
 		if errors.As(err, &own) {
-			return failed(own)
+			return failed(own.Said())
 		}
 		return failed(&messages.Error{Code: messages.CodeActionError, Message: err.Error(), Type: messages.ErrorType(err)})
 	}

@@ -131,7 +131,7 @@ func (p *longLivedRunner) finished(reply process.Reply) {
 		if reply.Err.Stderr == "" && len(end.output.Stderr) > 0 {
 			reply.Err.Stderr = p.process.StderrTail()
 		}
-		end.outcome = failed(reply.Err)
+		end.outcome = failed(reply.Err.Said())
 	} else {
 		end.outcome = completed(reply.Result)
 	}

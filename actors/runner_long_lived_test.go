@@ -165,8 +165,26 @@ func TestProcessAnswersOutOfOrder(t *testing.T) {
 	require.NoError(t, answers[0].err)
 	require.Equal(t, uint64(5), answers[1].id)
 	require.ErrorContains(t, answers[1].err, "health_check_failed: ill")
-	require.Equal(t, messages.CodeCancelled, next[*ended](t, c.in, 1).outcome.Error.Code)
+	require.Equal(t, messages.Code("action.cancelled"), next[*ended](t, c.in, 1).outcome.Error.Code, "whether it was cancelled is the worker actor's to judge")
 	require.Empty(t, c.pending)
+}
+
+// What a program says of its failure is no word of Troupe's own.
+func TestProcessSaysACodeOfTroupes(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[messages.Code]messages.Code{
+		messages.CodePoisoned: "action.poisoned", messages.CodeWorkerLost: "action.worker_lost", messages.CodeRateLimited: messages.CodeRateLimited,
+		"disk full": messages.CodeActionError,
+	} {
+		c, p := greeted(t, allCapabilities)
+		c.Run(aRun(nil))
+		p.sink(process.Reply{ID: p.asked(t, "execute", 1).id, Err: &messages.Error{Code: said, Message: "m", Class: "poisoned", NoRetry: "n", FailedBy: "rescue"}})
+		end := next[*ended](t, c.in, 1)
+		require.Equal(t, messages.Failed, end.outcome.Status)
+		require.Equal(t, want, end.outcome.Error.Code)
+		require.Empty(t, end.outcome.Error.Class+end.outcome.Error.NoRetry+end.outcome.Error.FailedBy, "they are not a program's to say")
+		require.False(t, end.outcome.Crash())
+	}
 }
 
 func TestProcessExits(t *testing.T) {

@@ -168,7 +168,7 @@ func TestAStalledRunIsStopped(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []process.Step{process.StepCancel}, a.did())
-		s.ends(p, failed(&messages.Error{Code: messages.CodeCancelled, Message: "cancelled"}))
+		s.ends(p, failed((&messages.Error{Code: messages.CodeCancelled, Message: "cancelled"}).Said()))
 		require.Equal(t, messages.CodeStalled, s.rows.get(p).Error.Code)
 		require.Equal(t, messages.TimedOut, s.rows.get(p).Status)
 		s.is(lifecycle.Terminating)

@@ -49,7 +49,7 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 	switch r.stop {
 	case stopCancel:
 		err.Code, err.Message = messages.CodeCancelled, r.stopText
-		if o.Status == messages.Failed && o.Error != nil && o.Error.Code != messages.CodeCancelled {
+		if o.Status == messages.Failed && o.Error != nil && !saysCancelled(o.Error.Code) {
 			err.Details = store.RecordedOutcome(messages.Cancelling, o).Error.Details // what it had come to
 		}
 		return messages.Outcome{Status: messages.Cancelled, Error: err}
@@ -68,6 +68,11 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 			Code: code, Message: r.stopText, FailedBy: messages.FailedByWorker, Exit: err.Exit, Stderr: err.Stderr,
 		}}
 	}
+}
+
+// saysCancelled reports whether an error says no more than that its run was stopped as asked.
+func saysCancelled(c messages.Code) bool {
+	return c == messages.CodeCancelled || c == (&messages.Error{Code: messages.CodeCancelled}).Said().Code
 }
 
 // runChange is the change that writes the outcome of a run, or that gives the run back where it may be made again. By is who

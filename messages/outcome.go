@@ -1,9 +1,12 @@
 package messages
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Code is the machine-readable cause in an Error. Codes that Troupe itself writes are listed here; an action's own
-// code may be any other text of up to CodeMax bytes; a longer one is cut.
+// code is made of letters, digits, "_", "." and "-", see Error.Said.
 type Code string
 
 // The codes that Troupe writes.
@@ -35,6 +38,41 @@ const (
 	CodeLimit             Code = "limit_exceeded" // the process broke a resource limit
 )
 
+// reserved are the codes that only Troupe decides. The code of an action may not say them of itself: they name what the node
+// has done or found, and retries, the poison limit and health depend on that. A new code of this kind is added here.
+var reserved = map[Code]bool{
+	CodeNoWorkers: true, CodeQueueTimeout: true, CodeStartTimeout: true, CodeQueueDeadline: true, CodeTimeout: true, CodeStalled: true,
+	CodeWorkerLost: true, CodePoisoned: true, CodeCancelled: true, CodeSessionBusy: true, CodeSessionLost: true, CodeSessionExpired: true,
+	CodeTooLarge: true, CodeUnstorable: true, CodeActionNotFound: true, CodeNodeShutdown: true, CodeLimit: true,
+	"session_state_broken": true, "no_node_serves_action": true,
+	"worker_unavailable": true, "heartbeat_stale": true, "worker_heartbeat_stale": true, // as older nodes say it
+}
+
+// Reserved reports whether only Troupe decides the code.
+func (c Code) Reserved() bool { return reserved[c] }
+
+// borrowed begins the code of an action's error that has said a reserved one.
+const borrowed = "action."
+
+// Borrowed reports whether an action's own code has said a reserved one: it stands behind "action.".
+func (c Code) Borrowed() bool {
+	said, ok := strings.CutPrefix(string(c), borrowed)
+	return ok && Code(said).Reserved()
+}
+
+// SaidMax bounds a code that an action's code may say, in bytes.
+const SaidMax = 64
+
+// sayable reports whether an action's code may say the code: letters, digits, "_", "." and "-", up to SaidMax of them.
+func (c Code) sayable() bool {
+	for _, b := range []byte(c) {
+		if letter := b|0x20 >= 'a' && b|0x20 <= 'z'; !letter && (b < '0' || b > '9') && b != '_' && b != '.' && b != '-' {
+			return false
+		}
+	}
+	return c != "" && len(c) <= SaidMax
+}
+
 // Known reports whether the code is one that Troupe writes.
 func (c Code) Known() bool { return c.Advice() != "" }
 
@@ -59,6 +97,22 @@ type Error struct {
 	Stderr string `json:"stderr,omitempty"`
 	// Exit is how the process ended ("exit status 3", "signal: SIGKILL", "oom", "limit: cpu_time"), where one did.
 	Exit string `json:"exit,omitempty"`
+}
+
+// Said returns the error that an action's code or its worker has said, as it is stored: with the fields that are theirs to say.
+// A reserved code becomes "action." and the code. A text that is no code at all becomes the beginning of the message.
+func (e *Error) Said() *Error {
+	said := Error{Code: e.Code, Message: e.Message, Type: e.Type, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details, Stderr: e.Stderr}
+	switch {
+	case e.Code == "":
+		said.Code = CodeActionError
+	case !e.Code.sayable():
+		said.Code = CodeActionError
+		said.Message = ClipText(string(e.Code), CodeMax) + ": " + e.Message
+	case e.Code.Reserved():
+		said.Code = borrowed + e.Code
+	}
+	return &said
 }
 
 // The parts of Troupe that write the outcome of a run for its worker, on the worker's node.

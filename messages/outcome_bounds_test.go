@@ -45,6 +45,28 @@ func TestAnErrorIsBounded(t *testing.T) {
 	require.Equal(t, "m\uFFFD", broken.Message)
 }
 
+func TestWhatACodeMaySay(t *testing.T) {
+	t.Parallel()
+	long := messages.Code(strings.Repeat("c", messages.SaidMax))
+	for said, want := range map[messages.Code]string{
+		"": "action_error: m", "validation": "validation: m", "rate_limited": "rate_limited: m", "permission_denied": "permission_denied: m",
+		"transient_error": "transient_error: m", "connection_refused": "connection_refused: m", "My.Own-code_1": "My.Own-code_1: m", long: string(long) + ": m",
+		"cancelled": "action.cancelled: m", "poisoned": "action.poisoned: m", "timeout": "action.timeout: m", "queue_deadline": "action.queue_deadline: m",
+		"action.timeout": "action.timeout: m", "disk full at 14:03:07": "action_error: disk full at 14:03:07: m", "a\nb": "action_error: a\nb: m",
+		"größe": "action_error: größe: m", long + "c": "action_error: " + string(long) + "c: m", "[redacted]": "action_error: [redacted]: m",
+	} {
+		e := &messages.Error{Code: said, Message: "m", Class: "c", FailedBy: "f", NoRetry: "n", Exit: "x", Type: "T"}
+		require.Equal(t, want, e.Said().Error(), "%q", said)
+		require.Equal(t, messages.Error{Code: e.Said().Code, Message: e.Said().Message, Type: "T"}, *e.Said(), "the other fields are Troupe's")
+		require.Equal(t, strings.HasPrefix(want, "action."), e.Said().Code.Borrowed())
+	}
+	for _, f := range messages.Failures() {
+		said := (&messages.Error{Code: f.Code}).Said().Code
+		require.Equal(t, f.Code.Reserved(), said.Borrowed())
+		require.Equal(t, f.Code.Reserved(), said != f.Code)
+	}
+}
+
 func TestAListedErrorHasNoPayload(t *testing.T) {
 	t.Parallel()
 	again := true

@@ -55,6 +55,7 @@ func masked(masks *mask.Set, e Event) Event {
 
 func maskedError(masks *mask.Set, e *messages.Error) *messages.Error {
 	err := *e
+	err.Code = messages.Code(masks.Text(string(err.Code)))
 	err.Message, err.Type, err.Stderr, err.Details = masks.Text(err.Message), masks.Text(err.Type), masks.Text(err.Stderr), masks.JSON(err.Details)
 	return &err
 }

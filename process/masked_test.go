@@ -66,6 +66,7 @@ func TestEventsAreMasked(t *testing.T) {
 	masks, err := mask.New([]string{secret})
 	require.NoError(t, err)
 	for _, e := range []Event{
+		Reply{Err: &messages.Error{Code: "token." + secret}}, Fault{Err: &messages.Error{Code: secret}},
 		Reply{Err: &messages.Error{Message: "at " + secret, Type: secret, Stderr: secret, Details: json.RawMessage(`{"traceback":"` + secret + `"}`)}},
 		Progress{Message: secret}, Log{Message: secret}, Broken{Reason: "a frame is not JSON: " + secret},
 	} {

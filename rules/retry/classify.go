@@ -25,6 +25,9 @@ func Classify(status messages.Status, err *messages.Error) Verdict {
 	if err == nil {
 		return verdict(orException(byStatus(status)))
 	}
+	if err.Code.Borrowed() { // a word of Troupe's, not what Troupe has found
+		return verdict(orException(byStatus(status)))
+	}
 	class, known := byCode(err.Code)
 	if known && kinds[class] != unclassified {
 		return verdict(class)

@@ -46,6 +46,13 @@ func TestClassifyByCode(t *testing.T) {
 		require.Equal(t, kinds[want] != retriable, refused(err, oldRules()) != "", "code %q where unclassified is final", code)
 		require.True(t, Known(string(want)))
 	}
+	for class := range kinds {
+		if code := messages.Code(class); code.Reserved() {
+			require.Equal(t, Exception, Classify(messages.Failed, failure("action."+code, "connection refused")).Class, "%s of an action", code)
+		}
+	}
+	require.Equal(t, "", string(refused(failure("action.cancelled", "cancelled"), Rules{})), "a repeat may help")
+	require.Equal(t, Timeout, Classify(messages.TimedOut, failure("action.cancelled", "")).Class)
 	require.False(t, Known("whatever"))
 	require.True(t, Known(ReasonManual))
 }
@@ -66,19 +73,19 @@ func TestClassifyByText(t *testing.T) {
 		"service temporarily unavailable":                   TransientError,
 		"request timed out":                                 Timeout,
 		"i/o timeout":                                       Timeout,
-		"queue timeout":                                     QueueTimeout,
-		"queue_timeout":                                     QueueTimeout,
-		"Worker queue TTL expired: message expired in worker queue": QueueTimeout,
-		"start timeout":                              StartTimeout,
-		"worker unavailable":                         WorkerUnavailable,
-		"no workers available":                       NoWorkers,
-		"No workers with fresh heartbeats available": NoWorkers,
-		"heartbeat stale":                            HeartbeatStale,
-		"worker heartbeat stale":                     HeartbeatStale,
-		"Worker heartbeat is stale":                  HeartbeatStale,
-		"worker_heartbeat_stale":                     HeartbeatStale,
-		"worker lost":                                WorkerLost,
-		"session busy":                               SessionBusy,
+		"queue timeout":                                     Timeout,
+		"queue_timeout":                                     Timeout,
+		"Worker queue TTL expired: message expired in worker queue": TransientError,
+		"start timeout":                              Timeout,
+		"worker unavailable":                         TransientError,
+		"no workers available":                       TransientError,
+		"No workers with fresh heartbeats available": TransientError,
+		"heartbeat stale":                            TransientError,
+		"worker heartbeat stale":                     TransientError,
+		"Worker heartbeat is stale":                  TransientError,
+		"worker_heartbeat_stale":                     TransientError,
+		"worker lost":                                TransientError,
+		"session busy":                               TransientError,
 		"HTTP 429: Too Many Requests":                RateLimited,
 		"rate limit exceeded":                        RateLimited,
 		"rate-limited":                               RateLimited,
@@ -103,10 +110,10 @@ func TestClassifyByText(t *testing.T) {
 
 		"validation failed: timeout must be positive": Validation,
 		"permission denied while connection refused":  PermissionDenied,
-		"Action not found: demo.x":                    ActionNotFound,
+		"Action not found: demo.x":                    Exception,
 		"invalid parameters: name is required":        InvalidParameters,
-		"cancelled by the user before the timeout":    Cancelled,
-		"context canceled":                            Cancelled,
+		"cancelled by the user before the timeout":    Timeout,
+		"context canceled":                            Exception,
 		"not cancelled, but the request timed out":    Timeout,
 	} {
 		for _, code := range []messages.Code{messages.CodeActionError, messages.CodeExitStatus, "mine"} {

@@ -15,25 +15,21 @@ type phrase struct {
 	class Class
 }
 
-// phrases are looked for in this order: what is final comes first, for "validation failed: timeout must be positive" is no timeout.
+// phrases are looked for in this order: what is final comes first, for "validation failed: timeout must be positive" is no timeout. No text
+// names a class that only Troupe decides: an action that says "worker lost" has lost none, and one that says "cancelled" is repeated.
 var phrases = []phrase{
 	{"validation", Validation},
 	{"permission denied", PermissionDenied},
-	{"action not found", ActionNotFound},
 	{"invalid parameter", InvalidParameters},
-	{"cancelled", Cancelled},
-	{"canceled", Cancelled},
 
-	{"queue timeout", QueueTimeout},
-	{"worker queue ttl expired", QueueTimeout},
-	{"start timeout", StartTimeout},
-	{"worker unavailable", WorkerUnavailable},
-	{"no workers available", NoWorkers},
-	{"no workers with fresh heartbeats", NoWorkers},
-	{"heartbeat stale", HeartbeatStale},
-	{"heartbeat is stale", HeartbeatStale},
-	{"worker lost", WorkerLost},
-	{"session busy", SessionBusy},
+	{"worker queue ttl expired", TransientError},
+	{"worker unavailable", TransientError},
+	{"no workers available", TransientError},
+	{"no workers with fresh heartbeats", TransientError},
+	{"heartbeat stale", TransientError},
+	{"heartbeat is stale", TransientError},
+	{"worker lost", TransientError},
+	{"session busy", TransientError},
 	{"connection refused", ConnectionRefused},
 	{"econnrefused", ConnectionRefused},
 	{"connection reset", ConnectionReset},
