@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/troupe-run/troupe/messages"
@@ -155,15 +156,15 @@ func (s *oneShotRunner) env(e *messages.Execution, trace string, program []strin
 const (
 	// paramMax bounds the value of one variable, in bytes; the kernel takes 128 KiB with the name.
 	paramMax = 64 << 10
-	// onStdin names the parameters that could have a variable and have none.
+	// onStdin names the parameters that have no variable.
 	onStdin = "TROUPE_PARAMS_ON_STDIN"
 	// onStdinMax bounds that list, in bytes.
 	onStdinMax = 32 << 10
 )
 
-// parameterEnv turns scalar parameters into TROUPE_PARAM_<NAME>. All of them are on stdin. A value that no variable can
-// hold, because it has a NUL or is too long, is on stdin alone, and TROUPE_PARAMS_ON_STDIN names it: a script that reads
-// variables can tell it from one that was not given. A name that no variable can have is on stdin alone as well.
+// parameterEnv turns scalar parameters into TROUPE_PARAM_<NAME>. All parameters are on stdin. One that has no variable is named in
+// TROUPE_PARAMS_ON_STDIN, so that a script which reads variables can tell it from one that was not given: a list, an object, null, a
+// value with a NUL or too long, a name that no variable can have, and, of names that differ in case alone, all but the first.
 func parameterEnv(parameters json.RawMessage) []string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(parameters, &fields) != nil {
@@ -172,13 +173,14 @@ func parameterEnv(parameters json.RawMessage) []string {
 	var env, left []string
 	taken := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value, ok := scalar(fields[name])
-		upper := strings.ToUpper(name)
-		if !ok || !envName(name) || taken[upper] {
+		upper, ok := runtime.ParameterVariable(name)
+		if !ok || taken[upper] {
+			left = append(left, name)
 			continue
 		}
-		taken[upper] = true // of two names that differ in case alone the first counts
-		if strings.Contains(value, "\x00") || len(value) > paramMax {
+		taken[upper] = true
+		value, ok := scalar(fields[name])
+		if !ok || strings.Contains(value, "\x00") || len(value) > paramMax {
 			left = append(left, upper)
 		} else {
 			env = append(env, "TROUPE_PARAM_"+upper+"="+value)
@@ -187,11 +189,19 @@ func parameterEnv(parameters json.RawMessage) []string {
 	if len(left) == 0 {
 		return env
 	}
-	list := strings.Join(left, ",")
-	if len(list) > onStdinMax {
-		list = "*"
+	return append(env, onStdin+"="+listed(left))
+}
+
+// listed is the list of names; "*" where it would be too long, or a name would not be told apart in it.
+func listed(names []string) string {
+	list := strings.Join(names, ",")
+	unclear := func(name string) bool {
+		return name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == ',' || unicode.IsControl(r) })
 	}
-	return append(env, onStdin+"="+list)
+	if len(list) > onStdinMax || slices.ContainsFunc(names, unclear) {
+		return "*"
+	}
+	return list
 }
 
 func scalar(raw json.RawMessage) (string, bool) {
@@ -207,16 +217,6 @@ func scalar(raw json.RawMessage) (string, bool) {
 		return "", false
 	}
 	return s, true
-}
-
-func envName(s string) bool {
-	for i, r := range s {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 128
 }
 
 // heard takes what the command does.

@@ -86,6 +86,9 @@ func (c *catalog) read() (*pack.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, warning := range set.Warnings {
+		c.logger.Warn("pack loaded with a warning", "warning", warning)
+	}
 	if err := c.secrets.take(set.Pools); err != nil {
 		c.logger.Warn("secrets of this node are in sight of its user's processes", "error", err)
 	}

@@ -1,6 +1,9 @@
 package pack
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -45,6 +48,9 @@ func (l *loader) readAction(d *draftPack, file string) {
 	if node := f.get("parameters"); node != nil {
 		if raw, schema := s.schema(node); schema != nil {
 			a.Parameters, l.schemas[a.Ref] = raw, schema
+			if spec != nil && spec.Lifetime == runtime.OneShot {
+				l.warnOfNames(s, raw)
+			}
 		}
 	}
 	f.done()
@@ -58,6 +64,36 @@ func (l *loader) readAction(d *draftPack, file string) {
 	d.files[name] = s.file
 	l.place(f, d, &a, spec, pool)
 	l.actions = append(l.actions, a)
+}
+
+// warningsMax bounds the warnings of one Load.
+const warningsMax = 100
+
+// warnOfNames warns of parameters whose program has no variable for them, whatever their value is.
+func (l *loader) warnOfNames(s *source, schema json.RawMessage) {
+	var properties struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema, &properties) != nil {
+		return
+	}
+	by := map[string]string{} // parameter, by its variable
+	for _, name := range slices.Sorted(maps.Keys(properties.Properties)) {
+		variable, ok := runtime.ParameterVariable(name)
+		other, taken := by[variable]
+		switch {
+		case len(l.warnings) == warningsMax:
+			return
+		case !ok:
+			l.warnings = append(l.warnings, fmt.Sprintf("%s: no variable can have the name of parameter %q: it is on stdin alone; name it with letters, digits and _ (%s)",
+				s.owner, printable(clip(name)), s.file))
+		case taken:
+			l.warnings = append(l.warnings, fmt.Sprintf("%s: parameters %q and %q differ in case alone: the variable TROUPE_PARAM_%s has the first, the second is on stdin alone; rename one (%s)",
+				s.owner, other, name, variable, s.file))
+		default:
+			by[variable] = name
+		}
+	}
 }
 
 // readRules reads the keys that all runtimes share.

@@ -81,6 +81,7 @@ type loader struct {
 	pools    map[string]*Pool
 	actions  []messages.Action
 	schemas  map[string]*checker
+	warnings []string
 }
 
 // folder is one pack's folder: the path as given, and the real path.
@@ -214,7 +215,7 @@ func (l *loader) actionFiles(d *draftPack) []string {
 
 // assemble builds the set when there is no problem. It leaves out pools without actions.
 func (l *loader) assemble() *Set {
-	s := &Set{Actions: l.actions, schemas: l.schemas}
+	s := &Set{Actions: l.actions, Warnings: l.warnings, schemas: l.schemas}
 	slices.SortFunc(s.Actions, func(a, b messages.Action) int { return cmp.Compare(a.Ref, b.Ref) })
 	for _, a := range s.Actions {
 		p := l.pools[a.Pool]

@@ -167,6 +167,27 @@ func TestDefaultsAndDefaultPools(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestParametersThatNoVariableCanHaveAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	schema := "parameters: {type: object, properties: {dry-run: {}, name: {}, Name: {}, 1st: {}, ok_1: {}}}\n"
+	dir := write(t, files{
+		"pack.yaml":       "name: p\nversion: '1'\n",
+		"actions/sh.yaml": "name: sh\nruntime: shell\ncommand: [echo]\n" + schema,
+		"actions/py.yaml": "name: py\nruntime: python\nentrypoint: a.py\n" + schema, // has no variables
+		"a.py":            "",
+	})
+	set, err := pack.Load([]string{dir}, pack.Options{})
+	require.NoError(t, err)
+	at := " (" + dir + "/actions/sh.yaml)"
+	noName := func(name string) string {
+		return "pack p: action sh: no variable can have the name of parameter \"" + name + "\": it is on stdin alone; name it with letters, digits and _" + at
+	}
+	require.Equal(t, []string{
+		noName("1st"), noName("dry-run"),
+		"pack p: action sh: parameters \"Name\" and \"name\" differ in case alone: the variable TROUPE_PARAM_NAME has the first, the second is on stdin alone; rename one" + at,
+	}, set.Warnings)
+}
+
 func TestActionsOfOneProcessPoolShareItsProgram(t *testing.T) {
 	t.Parallel()
 	set, err := pack.Load([]string{write(t, files{

@@ -13,6 +13,8 @@ type Set struct {
 	Packs   []Pack
 	Pools   []Pool
 	Actions []messages.Action
+	// Warnings are of what is served as it is and may not be meant so, by action.
+	Warnings []string
 
 	schemas map[string]*checker // by action ref
 }

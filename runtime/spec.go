@@ -141,3 +141,18 @@ func Argv(root string, command []string) []string {
 
 // startCommand returns the command as it is written.
 func startCommand(l Launch) Program { return Program{Argv: Argv(l.Root, l.Command)} }
+
+// variableMax bounds a parameter's name that has a variable, in bytes.
+const variableMax = 128
+
+// ParameterVariable returns the name of a parameter in a variable of its program, TROUPE_PARAM_<NAME>. False: no variable can
+// have the name.
+func ParameterVariable(name string) (string, bool) {
+	for i, r := range name {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return "", false
+		}
+	}
+	return strings.ToUpper(name), name != "" && len(name) <= variableMax
+}

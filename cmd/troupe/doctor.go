@@ -256,7 +256,11 @@ func packs(_ context.Context, l *config.Loaded) finding {
 		problems := strings.Split(err.Error(), "\n")
 		return fail(fmt.Sprintf("%d problems", len(problems)), "correct these; `troupe reload` takes the packs up again\n  "+strings.Join(problems, "\n  "))
 	}
-	return ok(fmt.Sprintf("%d packs with %d actions, beside the built-in ones", len(set.Packs), len(set.Actions)))
+	detail := fmt.Sprintf("%d packs with %d actions, beside the built-in ones", len(set.Packs), len(set.Actions))
+	if n := len(set.Warnings); n > 0 {
+		return warn(fmt.Sprintf("%s; %d warnings", detail, n), "a node serves them as they are\n  "+strings.Join(set.Warnings, "\n  "))
+	}
+	return ok(detail)
 }
 
 // clockSane refuses a clock that is plainly wrong: leases are measured by the store's, run_at by this one.

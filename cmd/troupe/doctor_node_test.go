@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,4 +62,17 @@ func TestDoctorAsksTheNodeThatRuns(t *testing.T) {
 	f := call(t, "", environ(), "doctor", "--listen", servers.OwnAddress(), "-o", "json").findings(t)["running node"]
 	require.Equal(t, "ok", f.State)
 	require.Contains(t, f.Detail, "no node runs at")
+}
+
+func TestDoctorTellsWarningsOfPacks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "actions"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pack.yaml"), []byte("name: p\nversion: '1'\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "actions", "a.yaml"),
+		[]byte("name: a\nruntime: shell\ncommand: [echo]\nparameters: {type: object, properties: {dry-run: {}}}\n"), 0o600))
+	f := call(t, "", []string{"TROUPE_DATA=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, "doctor", "--listen", servers.OwnAddress(), "--packs", dir, "-o", "json").findings(t)["packs"]
+	require.Equal(t, "warn", f.State)
+	require.Contains(t, f.Detail, "1 packs with 1 actions, beside the built-in ones; 1 warnings")
+	require.Contains(t, f.Advice, `no variable can have the name of parameter "dry-run"`)
 }
