@@ -424,3 +424,24 @@ func TestStoppedExits130(t *testing.T) {
 	require.Equal(t, exitStopped, a.run(ctx, []string{"wait", id1}))
 	require.Equal(t, "troupe: stopped\n", errs.String())
 }
+
+// Who stops a verb that waits or follows is told that the execution goes on.
+func TestWhoeverStopsAVerbIsToldWhatGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"wait", id1}, {"logs", "-f", id1}} {
+		ctx, stop := context.WithCancel(t.Context())
+		node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, id1) { // it waits, or follows
+				stop()
+				<-r.Context().Done()
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"id":"`+id1+`","status":"running"}`)
+		}))
+		var errs bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: io.Discard, err: &errs, environ: []string{"HOME=" + t.TempDir(), "TROUPE_SERVER=" + node.URL}}
+		require.Equal(t, exitStopped, a.run(ctx, args), args)
+		require.Equal(t, "execution "+id1+" goes on: `troupe wait "+id1+"` waits for its end, `troupe cancel "+id1+"` stops it\n", errs.String())
+		node.Close()
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -168,15 +169,24 @@ func (x executions) wait() *cobra.Command {
 		Long: "Wait until an execution and its retries have ended. Print the result as JSON and exit 0, or the error on standard error and exit 1.",
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			v, err := c.Execution(ctx, args[0])
-			if err == nil {
-				v, err = x.untilEnd(ctx, c, v)
-			}
 			if err != nil {
 				return err
+			}
+			if v, err = x.untilEnd(ctx, c, v); err != nil {
+				return x.leaves(ctx, args[0], err)
 			}
 			return x.outcome(v)
 		}),
 	}
+}
+
+// leaves says of a verb that somebody has stopped that the execution goes on without it.
+func (x executions) leaves(ctx context.Context, id string, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	fmt.Fprintf(x.err, "execution %s goes on: `troupe wait %s` waits for its end, `troupe cancel %s` stops it\n", id, id, id)
+	return errLeft
 }
 
 func (x executions) cancel() *cobra.Command {

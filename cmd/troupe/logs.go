@@ -33,12 +33,12 @@ func (x executions) logs() *cobra.Command {
 		if times && x.output != "json" {
 			l := &timedLog{out: x.screenOut(raw)}
 			defer ended(l.out)
-			return c.Follow(ctx, args[0], l.happening)
+			return x.leaves(ctx, args[0], c.Follow(ctx, args[0], l.happening))
 		}
 		if follow || times {
 			l := &liveLog{app: x.app, stdout: x.screenOut(raw), stderr: x.screenErr(raw)}
 			defer l.end()
-			return c.Follow(ctx, args[0], l.happening)
+			return x.leaves(ctx, args[0], c.Follow(ctx, args[0], l.happening))
 		}
 		v, err := c.Output(ctx, args[0])
 		if err != nil {

@@ -158,6 +158,9 @@ func (s *submission) submitOne(ctx context.Context, c *client.Client, r submit.R
 		v, err = s.untilEnd(ctx, c, v)
 	}
 	if err != nil {
+		if !v.ID.IsZero() && ctx.Err() == context.Canceled {
+			return s.leaves(ctx, v.ID.String(), err)
+		}
 		if !v.ID.IsZero() {
 			fmt.Fprintf(s.err, "execution %s was submitted; `troupe wait %s` waits for its end\n", v.ID, v.ID)
 		}

@@ -326,13 +326,14 @@ func TestClientIsInterrupted(t *testing.T) {
 	id := n.prints(t, "submit", "theatre.act", "lines:=40", "pause:=0.25")
 	cmd := exec.Command(binary, "logs", "-f", id)
 	cmd.Env = []string{"TROUPE_SERVER=" + n.url, "HOME=" + t.TempDir()}
-	var out logBook
-	cmd.Stdout = &out
+	var out, said logBook
+	cmd.Stdout, cmd.Stderr = &out, &said
 	require.NoError(t, cmd.Start())
 	await(t, "it follows", func() bool { return strings.Contains(out.String(), "line 0") })
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
+	require.Contains(t, said.String(), "execution "+id+" goes on: `troupe wait "+id+"` waits for its end")
 	require.Equal(t, "completed", n.finish(t, id).text("status"))
 }
 
