@@ -88,6 +88,9 @@ func storeServer(r *postgres.Report) finding {
 		return fail(r.Unfit.Error(), "")
 	case r.Standby:
 		return fail(r.String()+" is a replica", "give the primary: no decision may be made on a replica's data")
+	case len(r.Dropped) > 0:
+		return fail(r.String()+" does not have the connection's "+clipTo(strings.Join(r.Dropped, ", "), 200),
+			"a pooler stands before the server and drops them, so that statements may wait without end: give the server's own address, or have the pooler pass them on")
 	case r.Pooled:
 		return warn(r.String()+" is reached through a pooler",
 			"give the server's own address: in transaction mode a pooler breaks LISTEN and the session locks that say who lives")

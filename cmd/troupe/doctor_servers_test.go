@@ -44,6 +44,7 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 		"sound":        {func(*postgres.Report) {}, "postgres", "ok", "15.18", ""},
 		"too old":      {func(r *postgres.Report) { r.Unfit = errors.New("the server is Postgres 14") }, "postgres", "fail", "Postgres 14", ""},
 		"replica":      {func(r *postgres.Report) { r.Standby = true }, "postgres", "fail", "replica", "primary"},
+		"settings":     {func(r *postgres.Report) { r.Dropped = []string{"jit", "statement_timeout"} }, "postgres", "fail", "jit, statement_timeout", "drops them"},
 		"pooler":       {func(r *postgres.Report) { r.Pooled = true }, "postgres", "warn", "pooler", "own address"},
 		"old schema":   {func(r *postgres.Report) { r.Schema = 1 }, "schema", "ok", "1 of 2", ""},
 		"newer schema": {func(r *postgres.Report) { r.Schema = 9 }, "schema", "fail", "version 9", "newer troupe"},

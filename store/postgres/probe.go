@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,8 @@ type Report struct {
 	Standby bool
 	// Pooled: a pooler answers instead of the server.
 	Pooled bool
+	// Dropped are the settings of a connection that the server does not have as they were asked for: a pooler has left them out.
+	Dropped []string
 	// Schema is the version in the database, 0: none yet. Newest is the version that this program knows.
 	Schema, Newest int
 	// MayCreate: the user may create the schema's tables.
@@ -112,7 +116,25 @@ func (p *prober) server(ctx context.Context) error {
 		}
 		r.Settings[name] = value
 	}
-	return nil
+	return p.dropped(ctx)
+}
+
+// dropped compares the settings that the connection asked for with those that it has. Those of TCP are none of a unix socket's.
+func (p *prober) dropped(ctx context.Context) error {
+	asked := p.cfg.settings()
+	rows, err := p.conn.Query(ctx, "SELECT name, setting FROM pg_settings WHERE name = ANY($1) AND name NOT LIKE 'tcp\\_%' ORDER BY name",
+		slices.Collect(maps.Keys(asked)))
+	if err != nil {
+		return err
+	}
+	var name, has string
+	_, err = pgx.ForEachRow(rows, []any{&name, &has}, func() error {
+		if !strings.EqualFold(has, asked[strings.ToLower(name)]) {
+			p.report.Dropped = append(p.report.Dropped, name)
+		}
+		return nil
+	})
+	return err
 }
 
 // clockLooks is how often the clocks are compared. The comparison with the shortest round trip counts.

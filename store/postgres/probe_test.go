@@ -1,9 +1,13 @@
 package postgres_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +33,75 @@ func roleOn(t *testing.T, database string) (name, as string) {
 	require.NoError(t, err)
 	u.User = url.User(name)
 	return name, u.String()
+}
+
+// forgetful passes connections on to the database, and leaves out settings of a new connection as a pooler may. It returns its address.
+func forgetful(t *testing.T, database string, drops ...string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	server := u.Host
+	front, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { front.Close() })
+	go func() {
+		for {
+			client, err := front.Accept()
+			if err != nil {
+				return
+			}
+			go forget(client, server, drops)
+		}
+	}()
+	u.Host = front.Addr().String()
+	query := u.Query()
+	query.Set("sslmode", "disable")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// forget passes one connection on. Its first message has a length, a version, and names with values that each end with a zero byte.
+func forget(client net.Conn, server string, drops []string) {
+	defer client.Close()
+	head := make([]byte, 8)
+	if _, err := io.ReadFull(client, head); err != nil {
+		return
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head)-8)
+	if _, err := io.ReadFull(client, body); err != nil {
+		return
+	}
+	words := strings.Split(strings.TrimRight(string(body), "\x00"), "\x00")
+	var kept strings.Builder
+	for i := 0; i+1 < len(words); i += 2 {
+		if !slices.Contains(drops, words[i]) {
+			kept.WriteString(words[i] + "\x00" + words[i+1] + "\x00")
+		}
+	}
+	kept.WriteByte(0)
+	binary.BigEndian.PutUint32(head, uint32(8+kept.Len()))
+	back, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	defer back.Close()
+	if _, err := io.WriteString(back, string(head)+kept.String()); err != nil {
+		return
+	}
+	go func() { _, _ = io.Copy(back, client); _ = back.Close() }()
+	_, _ = io.Copy(client, back)
+}
+
+// A pooler that leaves out settings is found by the settings that the connection has.
+func TestProbeFindsSettingsThatAPoolerDrops(t *testing.T) {
+	t.Parallel()
+	database := servers.Postgres(t)
+	r, err := postgres.Probe(t.Context(), postgres.Config{URL: forgetful(t, database)})
+	require.NoError(t, err)
+	require.Empty(t, r.Dropped)
+	r, err = postgres.Probe(t.Context(), postgres.Config{URL: forgetful(t, database, "statement_timeout", "enable_seqscan")})
+	require.NoError(t, err)
+	require.Equal(t, []string{"enable_seqscan", "statement_timeout"}, r.Dropped)
 }
 
 // Probe reports what a person should know before a node runs: versions, rights, settings, clocks, live nodes and ended

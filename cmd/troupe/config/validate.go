@@ -176,12 +176,28 @@ func (c *checker) addresses(l *Loaded) {
 		if a.value == "" {
 			continue
 		}
-		if u, err := url.Parse(a.value); err != nil || !slices.Contains(a.schemes, u.Scheme) || u.Host == "" {
+		switch u, err := url.Parse(a.value); {
+		case rawPassword(a.value, a.schemes, u):
+			c.bad(a.path, "has a user or password in which a character is not percent-encoded: write %%2F for /, %%23 for #, %%3F for ?, %%40 for @, %%25 for %%")
+		case err != nil || !slices.Contains(a.schemes, u.Scheme) || u.Host == "":
 			c.bad(a.path, "must be a %s:// address, or empty for the embedded one", a.schemes[0])
 		}
 	}
 	c.pair(l)
 	c.tls(l)
+}
+
+// rawPassword reports whether an address has characters before its last @ that end or break its user and password. parsed is nil for one
+// that cannot be read.
+func rawPassword(text string, schemes []string, parsed *url.URL) bool {
+	scheme, rest, found := strings.Cut(text, "://")
+	at := strings.LastIndexByte(rest, '@')
+	if !found || !slices.Contains(schemes, scheme) || at < 0 {
+		return false
+	}
+	end := strings.IndexAny(rest, "/?#")
+	cut := end >= 0 && end < at && (!strings.Contains(rest[:end], "@") || parsed != nil && parsed.Fragment != "")
+	return cut || parsed == nil
 }
 
 // pair refuses a broker without a store. Nodes that share a broker take each other's dead letters, which mean nothing to another node's
