@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
@@ -25,7 +26,8 @@ func brokerFindings(ctx context.Context, l *config.Loaded, known *postgres.Repor
 	if err != nil {
 		return []finding{fail(err.Error(), "start it, or correct --broker").of("rabbitmq")}
 	}
-	findings := []finding{brokerServer(&report).of("rabbitmq"), brokerRights(&report, settings).of("broker rights")}
+	findings := []finding{brokerServer(&report).of("rabbitmq"), brokerRights(&report, settings).of("broker rights"),
+		queuePolicies(rabbitmq.Policies(ctx, cfg, samples(settings))).of("queue policies")}
 	if report.Blocked != "" || len(report.Problems()) > 0 {
 		return findings
 	}
@@ -70,6 +72,32 @@ func brokerRights(r *rabbitmq.Report, s broker.Settings) finding {
 		return fail(strings.Join(problems, "; "), "docs/queues.md has the three patterns")
 	}
 	return ok("the user may declare, publish and consume what begins with " + s.Prefix + ".")
+}
+
+// samples are names of queues as nodes declare them.
+func samples(s broker.Settings) []string {
+	i := messages.NewIncarnation()
+	names := []string{s.WorkerQueueName("n/python/0", i), s.PoolQueueName("n", "go", i)}
+	for _, q := range append(s.Shared().Queues, s.Requests().Queues...) {
+		names = append(names, q.Name)
+	}
+	return names
+}
+
+// queuePolicies warns of policies that take messages out of Troupe's queues. What they drop is placed again by the store, late.
+func queuePolicies(found []rabbitmq.Policy, err error) finding {
+	if err != nil {
+		return ok(fmt.Sprintf("not looked at: the management plugin cannot be asked (%v); `rabbitmqctl list_policies` shows them", err))
+	}
+	var cut []string
+	for _, p := range found {
+		cut = append(cut, fmt.Sprintf("%s (%s): %s", p.Name, p.Pattern, strings.Join(p.Cuts, ", ")))
+	}
+	if len(cut) > 0 {
+		return warn("policies cut the queues: "+clipTo(strings.Join(cut, "; "), 500),
+			"change their patterns so that they leave out what begins with the prefix: Troupe sets the limits of its queues itself")
+	}
+	return ok("none cuts the queues")
 }
 
 // sharedQueues declares again those of the shared queues that exist, which changes nothing, or shows that they were
