@@ -61,8 +61,8 @@ type Status struct {
 	Up bool // connected, for publishing and for consuming
 	// Blocked: the broker accepts no messages for now (a memory or disk alarm). Consuming goes on.
 	Blocked bool
-	// Refused: the broker answers and refuses the connection (user, password, virtual host, certificate). Waiting does
-	// not help; a person must act.
+	// Refused: the broker answered that it refuses the connection (user, password, virtual host, certificate), and never
+	// accepted one before. Waiting does not help; a person must act.
 	Refused bool
 	Reason  string    // why it is not up, or why it is blocked; empty otherwise
 	Since   time.Time // time of the last change; zero: since the start

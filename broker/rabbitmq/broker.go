@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -111,13 +112,10 @@ func (b *Broker) note() {
 
 // stand returns the status from the state of the links, without its time.
 func (b *Broker) stand() broker.Status {
-	publishing, noPublish := b.publishing.stand()
-	_, noConsume := b.consuming.stand()
-	switch {
-	case noConsume != nil:
-		return broker.Status{Reason: noConsume.Error(), Refused: refused(noConsume)}
-	case noPublish != nil:
-		return broker.Status{Reason: noPublish.Error(), Refused: refused(noPublish)}
+	publishing, published, noPublish := b.publishing.stand()
+	_, consumed, noConsume := b.consuming.stand()
+	if down := cmp.Or(noConsume, noPublish); down != nil {
+		return broker.Status{Reason: down.Error(), Refused: !published && !consumed && refused(down)}
 	}
 	if _, shut, reason := publishing.gate.state(); shut {
 		return broker.Status{Up: true, Blocked: true, Reason: reason}

@@ -50,6 +50,9 @@ func (c Config) dial(ctx context.Context, t target, purpose string) (*amqp.Conne
 // errMute: the machine accepted the connection, and the server did not answer in time.
 var errMute = errors.New("it took the connection and said nothing")
 
+// errCut: the connection ended before the handshake did, and the server sent no reason.
+var errCut = errors.New("the connection ended during the handshake")
+
 // shake does the handshakes over a raw connection. The library's own recovery stays off, because with it delivery tags
 // of the old session could settle messages of the new one.
 func (c Config) shake(ctx context.Context, t target, raw net.Conn, purpose string) (*amqp.Connection, error) {
@@ -66,6 +69,9 @@ func (c Config) shake(ctx context.Context, t target, raw net.Conn, purpose strin
 	}
 	properties := amqp.NewConnectionProperties()
 	properties["connection_name"] = c.Name + "." + purpose
+	for i := range auth {
+		auth[i] = login{auth[i], properties}
+	}
 	w := newWire(raw)
 	connection, err := amqp.Open(w, amqp.Config{
 		SASL: auth, Vhost: t.uri.Vhost, Heartbeat: c.Heartbeat, Locale: "en_US", Properties: properties,
@@ -77,6 +83,21 @@ func (c Config) shake(ctx context.Context, t target, raw net.Conn, purpose strin
 		return nil, err
 	}
 	return connection, nil
+}
+
+// login asks the server to say why it refuses a login. Without that a server closes the connection after three seconds, and says
+// nothing. The library writes its own capabilities into the properties just before it asks for the response, and sends both.
+type login struct {
+	amqp.Authentication
+	properties amqp.Table
+}
+
+// Response implements amqp.Authentication.
+func (l login) Response() string {
+	if capabilities, ok := l.properties["capabilities"].(amqp.Table); ok {
+		capabilities["authentication_failure_close"] = true
+	}
+	return l.Authentication.Response()
 }
 
 func mechanisms(uri amqp.URI) ([]amqp.Authentication, error) {
@@ -99,14 +120,21 @@ func mechanisms(uri amqp.URI) ([]amqp.Authentication, error) {
 	return auth, nil
 }
 
-// refused reports whether a failed attempt means that the server answers and refuses the connection.
+// refused reports whether a failed attempt means that the server answers and refuses the connection, until a person acts.
+// Only a code that the server sent says so, or its list of mechanisms or its certificate. A limit of connections has the
+// code of a refusal, and ends by itself.
 func refused(err error) bool {
 	var answer *amqp.Error
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
-	return errors.As(err, &answer) && (answer.Code == accessRefused || answer.Code == notAllowed) ||
-		errors.Is(err, amqp.ErrVhost) || errors.As(err, &authority) || errors.As(err, &name)
+	if errors.As(err, &answer) && answer.Server {
+		return answer.Code == accessRefused || answer.Code == notAllowed && !limited(answer)
+	}
+	return errors.Is(err, amqp.ErrSASL) || errors.As(err, &authority) || errors.As(err, &name)
 }
+
+// limited reports whether a server that refused the connection has too many of them for now.
+func limited(answer *amqp.Error) bool { return strings.Contains(answer.Reason, "limit") }
 
 // explain says what a failed attempt means and what to do about it.
 func (c Config) explain(t target, err error) error {
@@ -121,10 +149,14 @@ func (c Config) advice(t target, err error) string {
 	}
 	text := err.Error()
 	switch {
+	case errors.Is(err, amqp.ErrSASL):
+		return ": the server offers no mechanism to log in that the URL's auth_mechanism allows"
 	case code == accessRefused:
 		return fmt.Sprintf(": check user %q and its password in the URL (guest may only connect from the server's own host)",
 			t.uri.Username)
-	case code == notAllowed || errors.Is(err, amqp.ErrVhost):
+	case code == notAllowed && limited(answer):
+		return ": close connections that nothing uses, or raise the limit (rabbitmqctl set_user_limits, set_vhost_limits)"
+	case code == notAllowed:
 		return fmt.Sprintf(": check vhost %q in the URL; rabbitmqctl add_vhost makes it, and rabbitmqctl set_permissions "+
 			"lets user %q in", t.uri.Vhost, t.uri.Username)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -139,6 +171,9 @@ func (c Config) advice(t target, err error) string {
 	case errors.Is(err, errMute):
 		return fmt.Sprintf(" within %v: it is overloaded or frozen, or has no file descriptors left for a further connection "+
 			"(rabbitmq-diagnostics status; a quorum queue takes three)", c.DialTimeout)
+	case errors.Is(err, errCut):
+		return ": the server is starting, stopping or overloaded, or something between closes connections; some old servers end " +
+			"it so for a wrong password or vhost"
 	case errors.Is(err, context.DeadlineExceeded), strings.Contains(text, "i/o timeout"):
 		return fmt.Sprintf(": no answer within %v", c.DialTimeout)
 	}

@@ -27,6 +27,7 @@ type link struct {
 	session *session // nil: down
 	why     error    // why it is down
 	waiting bool     // down, and the first attempt has not ended
+	been    bool     // it was up once
 	closed  bool
 	changed chan struct{} // closed at the next change
 }
@@ -88,7 +89,7 @@ func (l *link) change(f func()) {
 func (l *link) up(s *session) {
 	l.config.Logger.Info("connected to the broker", "purpose", l.purpose, "server", l.target.String(), "version", s.property("version"))
 	l.start(s)
-	l.change(func() { l.session, l.why, l.waiting = s, nil, false })
+	l.change(func() { l.session, l.why, l.waiting, l.been = s, nil, false, true })
 }
 
 func (l *link) down(err error, failures int) {
@@ -138,8 +139,8 @@ func (l *link) get(ctx context.Context) (*session, error) {
 }
 
 // stand returns the link's state, for Status.
-func (l *link) stand() (s *session, why error) {
+func (l *link) stand() (s *session, been bool, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.session, l.why
+	return l.session, l.been, l.why
 }

@@ -180,6 +180,24 @@ func (r *rig) refused() {
 		require.ErrorContains(r, err, want)
 		require.NotContains(r, err.Error(), "s3cret")
 	}
+	r.refusedLater()
+}
+
+// refusedLater: a broker that was connected goes on trying when the server refuses its user, and connects once the user may.
+func (r *rig) refusedLater() {
+	allow := func() {
+		r.ctl("add_user", "later", "secret")
+		r.ctl("set_permissions", "later", ".*", ".*", ".*")
+	}
+	allow()
+	b := r.open(func(c *rabbitmq.Config) { c.URL = strings.Replace(r.server.URL, "guest:guest@", "later:secret@", 1) })
+	r.up(b)
+	r.ctl("delete_user", "later")
+	r.ctl("close_all_connections", "its user is gone")
+	r.eventually("it is refused", func() bool { return strings.Contains(b.Status().Reason, `check user "later"`) })
+	require.False(r, b.Status().Refused)
+	allow()
+	r.up(b)
 }
 
 // permissions checks the permissions that the documentation recommends, and Probe's report where one is missing.

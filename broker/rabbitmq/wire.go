@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -115,13 +116,18 @@ func (w *wire) fail(err error) {
 	w.changed.Broadcast()
 }
 
-// reason returns why the library's handshake failed. If the server ended the connection before the first frame, as one
-// that requires a client certificate does, the library says only that it is closed.
+// reason returns why the library's handshake failed. For any end of the connection without a reason from the server, the
+// library has constants that depend on the step only: it is closed, no access to this vhost, the password is wrong. What
+// ended the connection is known here.
 func (w *wire) reason(err error) error {
+	var answer *amqp.Error
+	if errors.Is(err, amqp.ErrSASL) || !errors.As(err, &answer) || answer.Server {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if errors.Is(err, amqp.ErrClosed) && w.err != nil {
-		return w.err
+	if w.err != nil {
+		return fmt.Errorf("%w: %w", errCut, w.err)
 	}
-	return err
+	return fmt.Errorf("%w: %s", errCut, answer.Reason)
 }

@@ -2,10 +2,12 @@ package rabbitmq
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,11 +99,51 @@ func TestTheReasonOfTheServerIsTold(t *testing.T) {
 	_, err := Config{}.shake(t.Context(), target{}, cut{near, reason}, "test")
 	require.ErrorContains(t, err, reason.Error())
 
+	for name, c := range map[string]struct{ err, first, then error }{
+		"closed":      {amqp.ErrClosed, errCut, reason},
+		"vhost":       {amqp.ErrVhost, errCut, reason},
+		"credentials": {amqp.ErrCredentials, errCut, reason},
+		"frame":       {amqp.ErrFrame, errCut, reason},
+		"mechanism":   {amqp.ErrSASL, amqp.ErrSASL, amqp.ErrSASL},
+		"other":       {io.ErrNoProgress, io.ErrNoProgress, io.ErrNoProgress},
+	} {
+		w := newWire(cut{near, reason})
+		require.ErrorIs(t, w.reason(c.err), c.first, name)
+		_, err = w.Read(nil)
+		require.ErrorIs(t, err, reason)
+		require.ErrorIs(t, w.reason(c.err), c.then, name)
+		require.NoError(t, w.Close())
+	}
+	answer := &amqp.Error{Code: notAllowed, Reason: "NOT_ALLOWED", Server: true}
 	w := newWire(cut{near, reason})
-	require.ErrorIs(t, w.reason(amqp.ErrClosed), amqp.ErrClosed, "nothing else is known")
 	_, err = w.Read(nil)
 	require.ErrorIs(t, err, reason)
-	require.ErrorIs(t, w.reason(amqp.ErrClosed), reason)
-	require.ErrorIs(t, w.reason(amqp.ErrVhost), amqp.ErrVhost, "the library knows better")
+	require.Equal(t, error(answer), w.reason(answer), "the server's own word")
 	require.NoError(t, w.Close())
+}
+
+// Only what the server said is a refusal. The library's constants have the same codes.
+func TestWhatIsARefusal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"password":              {&amqp.Error{Code: accessRefused, Server: true}, true},
+		"vhost":                 {&amqp.Error{Code: notAllowed, Reason: "NOT_ALLOWED - vhost nowhere not found", Server: true}, true},
+		"too many":              {&amqp.Error{Code: notAllowed, Reason: "NOT_ALLOWED - access to vhost 'a' refused for user 'b': connection limit (1) is reached", Server: true}, false},
+		"forced":                {&amqp.Error{Code: amqp.ConnectionForced, Server: true}, false},
+		"internal":              {&amqp.Error{Code: internalError, Server: true}, false},
+		"constant of the vhost": {amqp.ErrVhost, false},
+		"constant of the login": {amqp.ErrCredentials, false},
+		"no mechanism":          {amqp.ErrSASL, true},
+		"unknown authority":     {x509.UnknownAuthorityError{}, true},
+		"another name":          {x509.HostnameError{Certificate: &x509.Certificate{}}, true},
+		"cut":                   {errCut, false},
+		"mute":                  {errMute, false},
+		"not reached":           {syscall.ECONNREFUSED, false},
+		"expired certificate":   {x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.Expired}, false},
+	} {
+		require.Equal(t, c.want, refused(Config{}.explain(target{}, c.err)), name)
+	}
 }

@@ -13,10 +13,12 @@ type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
 
-	mu     sync.Mutex
-	server *net.TCPConn // nil until it has been dialled
-	ended  bool
-	done   chan struct{} // closed with ended
+	mu      sync.Mutex
+	server  *net.TCPConn // nil until it has been dialled
+	ended   bool
+	asked   bool // the client has sent since the server's last answer
+	answers int
+	done    chan struct{} // closed with ended
 }
 
 // piece is bytes on their way; none: the sender has ended its side.
@@ -98,16 +100,20 @@ func (l *link) forward(work *sync.WaitGroup, d Direction, from, to *net.TCPConn)
 	pieces := make(chan piece, piecesMax)
 	work.Go(func() {
 		defer close(pieces)
-		l.read(from, pieces)
+		l.read(d, from, pieces)
 	})
 	work.Go(func() { l.write(d, to, pieces) })
 }
 
-func (l *link) read(from *net.TCPConn, pieces chan<- piece) {
+func (l *link) read(d Direction, from *net.TCPConn, pieces chan<- piece) {
 	for {
 		bytes := make([]byte, pieceSize)
 		n, err := from.Read(bytes)
 		if err != nil && !errors.Is(err, io.EOF) {
+			l.reset()
+			return
+		}
+		if n > 0 && !l.heard(d) {
 			l.reset()
 			return
 		}
@@ -118,6 +124,34 @@ func (l *link) read(from *net.TCPConn, pieces chan<- piece) {
 		}
 		if err != nil {
 			return
+		}
+	}
+}
+
+// heard counts the server's answers; false: the link is broken at this one. It waits while the link stalls.
+func (l *link) heard(d Direction) bool {
+	l.mu.Lock()
+	switch {
+	case d == ToServer:
+		l.asked = true
+	case l.asked:
+		l.asked = false
+		l.answers++
+	}
+	answers := l.answers
+	l.mu.Unlock()
+	for {
+		now := l.proxy.conditions()
+		if d == ToServer || now.answer == 0 || now.answer != answers {
+			return true
+		}
+		if !now.stalls {
+			return false
+		}
+		select {
+		case <-now.changed:
+		case <-l.done:
+			return false
 		}
 	}
 }

@@ -45,6 +45,8 @@ type Proxy struct {
 type conditions struct {
 	shut    [2]bool // by direction
 	delay   time.Duration
+	answer  int           // the answer of the server's at which a connection is broken; 0: none
+	stalls  bool          // it is not reset there, but gets no more bytes
 	changed chan struct{} // closed when there is another
 }
 
@@ -88,9 +90,25 @@ func (p *Proxy) OneWay(d Direction) {
 // Delay delays all bytes that are read from now on by d, in each direction.
 func (p *Proxy) Delay(d time.Duration) { p.change(func(w *conditions) { w.delay = d }) }
 
+// Break breaks each connection at the server's nth answer, counted from 1. An answer is what the server sends until the client
+// sends again. The connection is reset, or stalls: what the server sends from then on arrives after Heal. With the answers of a
+// handshake, this breaks connections while they are made, and leaves the older ones alone.
+func (p *Proxy) Break(answer int, stalls bool) {
+	p.change(func(w *conditions) { w.answer, w.stalls = answer, stalls })
+}
+
+// Reset resets all connections, and accepts new ones.
+func (p *Proxy) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.reset()
+	}
+}
+
 // Heal ends every fault.
 func (p *Proxy) Heal() {
-	p.change(func(w *conditions) { w.shut, w.delay = [2]bool{}, 0 })
+	p.change(func(w *conditions) { *w = conditions{changed: w.changed} })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener != nil {

@@ -121,6 +121,41 @@ func TestBlackholeHoldsEverything(t *testing.T) {
 	receive(t, late, "hello")
 }
 
+func TestBreakAtAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, stalls := range []bool{false, true} {
+		p := New(t, echo(t))
+		old := dial(t, p)
+		receive(t, old, "hello")
+		for range 3 {
+			send(t, old, "ab")
+			receive(t, old, "ab")
+		}
+		p.Break(2, stalls)
+		c := dial(t, p)
+		receive(t, c, "hello")
+		send(t, c, "one")
+		receive(t, c, "one")
+		send(t, c, "two")
+		if stalls {
+			quiet(t, c)
+			p.Heal()
+			receive(t, c, "two")
+		} else {
+			require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+			_, err := c.Read(make([]byte, 1))
+			require.ErrorIs(t, err, syscall.ECONNRESET)
+		}
+		send(t, old, "still")
+		receive(t, old, "still")
+		p.Reset()
+		_, err := old.Read(make([]byte, 1))
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		p.Heal()
+		receive(t, dial(t, p), "hello")
+	}
+}
+
 func TestOneWay(t *testing.T) {
 	t.Parallel()
 	read, told := net.Pipe()
