@@ -34,6 +34,8 @@ type watcher struct {
 	turn     chan struct{}      // holds one: who declares it
 	odd      atomic.Pointer[[]oddQueue]
 	losses   losses // of shared exchanges
+	// undeclared is why the broker does not declare the shared topology although it is there; nil: it has, or is away.
+	undeclared atomic.Pointer[string]
 }
 
 func newWatcher(b *base, backlog *actors.Backlog) *watcher {
@@ -146,20 +148,37 @@ func (w *watcher) lookAtBroker(ctx context.Context) {
 	w.tasks.Go(func() { w.redeclare(ctx) })
 }
 
-// redeclare makes what all nodes share once the broker is back. An error that no waiting mends ends the node: its user
-// may not use the queues, or an exchange is of another kind.
+// redeclare makes what all nodes share once the broker is back. A refusal does not end a node that has been connected, since it may
+// pass: a server that was restored may not have its users' permissions yet. It is tried again until the broker goes.
 func (w *watcher) redeclare(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, declareTime)
-	defer cancel()
-	err := w.declare(limited)
-	if err == nil || away(err) || ctx.Err() != nil || errors.Is(err, broker.ErrClosed) {
-		return // the next queue that is declared, or the next return of the broker, tries again
+	came := w.broker.read().since
+	for wait := redeclareMin; ctx.Err() == nil && w.broker.read().since.Equal(came); wait = min(2*wait, redeclareMax) {
+		limited, cancel := context.WithTimeout(ctx, declareTime)
+		err := w.declare(limited)
+		cancel()
+		if err == nil || away(err) || ctx.Err() != nil || errors.Is(err, broker.ErrClosed) {
+			w.undeclared.Store(nil)
+			return // the next queue that is declared, or the next return of the broker, tries again
+		}
+		text := "declare the shared queues and exchanges: " + err.Error()
+		if before := w.undeclared.Swap(&text); before == nil || *before != text {
+			w.broker.logger.Error("the broker refuses the shared queues and exchanges; trying again until it does not", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
 	}
-	w.node.fatal(fmt.Errorf("declare the shared queues and exchanges: %w", err))
+	w.undeclared.Store(nil)
 }
 
-// declareTime bounds the declaration of what all nodes share.
-const declareTime = 30 * time.Second
+// declareTime bounds the declaration of what all nodes share. One that is refused is repeated after redeclareMin, then after longer, up to
+// redeclareMax.
+const (
+	declareTime  = 30 * time.Second
+	redeclareMin = 250 * time.Millisecond
+	redeclareMax = 5 * time.Second
+)
 
 // declare makes the shared topology, unless that has been done since the broker came. One that was still under way when another
 // had ended would make again, untold, what has been deleted since.
@@ -243,15 +262,26 @@ func (w *watcher) Waits() []string {
 	if text := w.store.waits(); text != "" {
 		list = append(list, text)
 	}
-	if text := w.broker.waits(); text != "" && !w.node.cfg.onlyDirect() {
+	if text := w.brokerWaits(); text != "" && !w.node.cfg.onlyDirect() {
 		list = append(list, text)
 	}
 	return list
 }
 
+// brokerWaits is what the node waits for of its broker; empty: nothing.
+func (w *watcher) brokerWaits() string {
+	if text := w.broker.waits(); text != "" {
+		return text
+	}
+	if why := w.undeclared.Load(); why != nil {
+		return w.broker.name + ": " + *why
+	}
+	return ""
+}
+
 // brokerNotes say that a broker is away that no pool uses.
 func (w *watcher) brokerNotes() []string {
-	if text := w.broker.waits(); text != "" && w.node.cfg.onlyDirect() {
+	if text := w.brokerWaits(); text != "" && w.node.cfg.onlyDirect() {
 		return []string{text + ": work goes on without it; submissions and notices by AMQP wait for it"}
 	}
 	return nil
