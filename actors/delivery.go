@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
 )
 
 // Messages of the delivery bridge.
@@ -24,10 +25,11 @@ type (
 	Detach struct{ Queue string }
 	// Reattach says that the broker is back: what waits to be attached again is, at once.
 	Reattach struct{}
-	// Attached says that a queue delivers, or has ceased to.
+	// Attached says that a queue delivers, or why it does not.
 	Attached struct {
 		Queue string
 		OK    bool
+		Why   string
 	}
 	// Delivered brings messages of one queue, oldest first.
 	Delivered struct {
@@ -146,7 +148,7 @@ func (d *Delivery) ended(c *consumption, attached bool, err error) {
 	if d.consumers[queue] != c {
 		return
 	}
-	d.cfg.System.Send(c.attach.Pool, &Attached{Queue: queue})
+	d.cfg.System.Send(c.attach.Pool, &Attached{Queue: queue, Why: whyEnded(err)})
 	if errors.Is(err, broker.ErrClosed) {
 		return
 	}
@@ -165,6 +167,16 @@ func (d *Delivery) ended(c *consumption, attached bool, err error) {
 			d.attach(c.attach)
 		}
 	})
+}
+
+// whyMax bounds the text of why a queue does not deliver.
+const whyMax = 500
+
+func whyEnded(err error) string {
+	if err == nil {
+		return "its consumer ended"
+	}
+	return messages.ClipText(err.Error(), whyMax)
 }
 
 // consume declares the queue and passes its deliveries on, as many as there are at a time, until ctx or the consumer

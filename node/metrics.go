@@ -265,7 +265,7 @@ type liveCollector struct {
 	actors, mailboxes, letterDepth, unknown *prometheus.Desc
 	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
 	clockAhead, nodesLost                   *prometheus.Desc
-	stuck                                   *prometheus.Desc
+	stuck, unattached                       *prometheus.Desc
 	uncommitted, heldBack                   *prometheus.Desc
 	noticesWaiting, noticesAge              *prometheus.Desc
 	webhooksDue, webhooksLate               *prometheus.Desc
@@ -281,19 +281,20 @@ func newLiveCollector(of *sources) *liveCollector {
 		return prometheus.NewDesc("troupe_"+name, help, labels, nil)
 	}
 	return &liveCollector{
-		of:        of,
-		workers:   desc("workers", "This node's workers by state.", "pool", "state"),
-		grades:    desc("workers_by_grade", "This node's workers by health grade, their heartbeat included.", "pool", "grade"),
-		waiting:   desc("executions", "Executions of the cluster that have not ended.", "pool", "status"),
-		oldest:    desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested, of those that wait the oldest that is due; 0: there is none.", "pool", "status"),
-		placed:    desc("executions_scheduled_oldest_seconds", "Time since the oldest of the cluster's scheduled executions that no worker has started was placed; 0: there is none.", "pool"),
-		stale:     desc("executions_stale_seconds", "Time since the oldest of the cluster's executions should have gone on: since it was placed and no worker has started it, or since it is due, without a session, and a worker of this node is ready. 0: there is none.", "pool"),
-		queued:    desc("worker_queue_depth", "Placements that wait on this node's workers.", "pool"),
-		beatAge:   desc("heartbeat_age_seconds", "Time since the store accepted the heartbeats of this node's workers."),
-		broke:     desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
-		actors:    desc("actors", "Live actors."),
-		stuck:     desc("stuck_actors", "Actors that have handled one message for too long while others wait."),
-		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
+		of:         of,
+		workers:    desc("workers", "This node's workers by state.", "pool", "state"),
+		grades:     desc("workers_by_grade", "This node's workers by health grade, their heartbeat included.", "pool", "grade"),
+		waiting:    desc("executions", "Executions of the cluster that have not ended.", "pool", "status"),
+		oldest:     desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested, of those that wait the oldest that is due; 0: there is none.", "pool", "status"),
+		placed:     desc("executions_scheduled_oldest_seconds", "Time since the oldest of the cluster's scheduled executions that no worker has started was placed; 0: there is none.", "pool"),
+		stale:      desc("executions_stale_seconds", "Time since the oldest of the cluster's executions should have gone on: since it was placed and no worker has started it, or since it is due, without a session, and a worker of this node is ready. 0: there is none.", "pool"),
+		queued:     desc("worker_queue_depth", "Placements that wait on this node's workers.", "pool"),
+		beatAge:    desc("heartbeat_age_seconds", "Time since the store accepted the heartbeats of this node's workers."),
+		broke:      desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
+		unattached: desc("workers_unattached", "This node's ready workers that get no work because their queue does not deliver.", "pool"),
+		actors:     desc("actors", "Live actors."),
+		stuck:      desc("stuck_actors", "Actors that have handled one message for too long while others wait."),
+		mailboxes:  desc("mailbox_messages", "Messages in all mailboxes."),
 
 		streams: desc("streams", "Live streams of the API that are open."),
 		topics:  desc("stream_topics", "Different topics that live streams follow."),

@@ -41,6 +41,8 @@ func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, 
 		gauge(c.grades, float64(grades[health.Unknown]), name, health.Unknown.String())
 		gauge(c.queued, float64(queued), name)
 		gauge(c.broke, number(d.Broken != ""), name)
+		unattached, _, _ := d.Unattached()
+		gauge(c.unattached, float64(unattached), name)
 		for _, mode := range lead.Modes() {
 			gauge(c.router, number(d.Lead.Mode == mode), name, mode.String())
 		}

@@ -104,6 +104,8 @@ type switchedBroker struct {
 	status    broker.Status
 	consumers []broker.Consumer
 	refused   atomic.Int64 // placements
+	broken    atomic.Bool  // no queue of a worker's can be declared
+	forbidden atomic.Bool  // nothing may be declared
 }
 
 func newSwitchedBroker() *switchedBroker {
@@ -145,6 +147,12 @@ func (b *switchedBroker) err() error {
 func (b *switchedBroker) Declare(ctx context.Context, t broker.Topology) error {
 	if err := b.err(); err != nil {
 		return err
+	}
+	if b.forbidden.Load() {
+		return errors.New("ACCESS_REFUSED - the user lacks a permission")
+	}
+	if b.broken.Load() && slices.ContainsFunc(t.Queues, func(q broker.Queue) bool { return strings.Contains(q.Name, ".worker.") }) {
+		return fmt.Errorf("%w: %s: 541 INTERNAL_ERROR", broker.ErrBroken, t.Queues[0].Name)
 	}
 	return b.Broker.Declare(ctx, t)
 }
@@ -317,6 +325,71 @@ func TestStartEndsWhereWaitingIsOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A broker that comes back and refuses what it took before ends no node. The node says so, and works once it may.
+func TestABrokerThatRefusesLaterIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	k, _, b := fullLab(t, map[string]messages.Handler{"noop": noop})
+	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
+	k.until("the node is ready", func() bool { return k.call("GET", "/readyz", "").status == 200 && k.logged("broker is up") > 0 })
+	b.forbidden.Store(true)
+	b.set(broker.Status{Reason: "gone"})
+	k.until("the broker is away", func() bool { return k.logged("broker is away") > 0 })
+	b.set(broker.Status{Up: true})
+	k.until("the node says that it is refused", func() bool {
+		return strings.Contains(k.call("GET", "/readyz", "").body, "broker: declare the shared queues and exchanges: ACCESS_REFUSED")
+	})
+	b.forbidden.Store(false)
+	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
+	k.until("the node is ready", func() bool { return k.call("GET", "/readyz", "").status == 200 })
+	require.Zero(t, k.logged("cannot go on"))
+}
+
+// Workers whose queue cannot be declared are ready and get nothing. The node says so wherever somebody may look, and works once it can.
+func TestWorkersWithoutAQueueAreTold(t *testing.T) {
+	t.Parallel()
+	b := newSwitchedBroker()
+	b.broken.Store(true)
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]messages.Handler{"noop": noop})(c)
+		b.open(c)
+		c.Listen, c.EchoInterval = "127.0.0.1:0", time.Second
+	}, goPack(t, map[string]string{"noop": "on_no_worker: wait\n"}))
+	id := k.submit("t.noop", nil)
+	k.until("it is not ready", func() bool { return k.fetch("/readyz", nil) == http.StatusServiceUnavailable })
+	var ready api.Readiness
+	k.fetch("/readyz", &ready)
+	require.Len(t, ready.WaitsFor, 1)
+	require.Regexp(t, `^pool go: 2 of 2 workers are ready and get no work, for their queue has not delivered for .*s `+
+		`\(.*/go/0, .*/go/1\): .*541 INTERNAL_ERROR$`, ready.WaitsFor[0])
+	require.Contains(t, ready.Waits[0].WhatToDo, "rabbitmqctl delete_queue")
+	var pools api.PoolList
+	require.Equal(t, http.StatusOK, k.fetch("/api/v1/pools", &pools))
+	require.Equal(t, 2, pools.Pools[0].Unattached)
+	require.Zero(t, pools.Pools[0].Ready)
+	require.Contains(t, pools.Pools[0].Reason, "get no work")
+	require.Contains(t, k.scrape(), `troupe_workers_unattached{pool="go"} 2`)
+	k.until("it is found, and the echo is late", func() bool {
+		names := map[string]bool{}
+		for _, f := range k.Backend.Findings().Findings {
+			names[f.Name] = true
+		}
+		return names["workers_unattached"] && names["dispatch_late"]
+	})
+	require.Equal(t, messages.Requested, k.get(id).Status)
+
+	b.broken.Store(false)
+	require.Equal(t, messages.Completed, k.await(id).Status)
+	k.until("it is ready", func() bool { return k.fetch("/readyz", nil) == http.StatusOK })
+	k.until("nothing is wrong any more", func() bool {
+		for _, f := range k.Backend.Findings().Findings {
+			if f.Name == "workers_unattached" {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // While the store is away callers are told so at once, running work goes on, and its outcome is kept.

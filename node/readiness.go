@@ -86,6 +86,7 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 			r.Notes = append(r.Notes, "pool "+name+" is broken: "+messages.ClipText(d.Broken, operate.FailureMax))
 		default:
 			s.lateBeats(&r, &d)
+			unattached(&r, &d)
 		}
 	}
 	r.Notes = append(r.Notes, s.unknownPools()...)
@@ -104,6 +105,9 @@ func (s *readiness) waits(r *api.Readiness) {
 			if c := of.read(); strings.HasPrefix(what, of.name+": ") && (!c.up || c.blocked) && !c.since.IsZero() {
 				w.Since, w.WhatToDo = s.clock.Stored(c.since), alerts.Remedy(of.name+"_"+word(c))
 			}
+		}
+		if strings.Contains(what, unattachedMark) {
+			w.WhatToDo = alerts.Remedy("workers_unattached")
 		}
 		if strings.HasSuffix(what, " is starting") {
 			w.WhatToDo = roster.WorkersStarting.Advice()
@@ -177,6 +181,20 @@ func (s *readiness) lateBeats(r *api.Readiness, d *supervisor.Description) {
 		r.WaitsFor = append(r.WaitsFor, text)
 	} else {
 		r.Notes = append(r.Notes, text)
+	}
+}
+
+// unattachedMark is in every text of part.Description.Unattached.
+const unattachedMark = "are ready and get no work"
+
+// unattached makes the node unready while no ready worker of a pool has a queue that delivers. Where some have, it only says so.
+func unattached(r *api.Readiness, d *supervisor.Description) {
+	switch workers, all, text := d.Unattached(); {
+	case workers == 0:
+	case all:
+		r.WaitsFor = append(r.WaitsFor, "pool "+d.Name+": "+text)
+	default:
+		r.Notes = append(r.Notes, "pool "+d.Name+": "+text)
 	}
 }
 

@@ -27,6 +27,10 @@ func poolView(d *supervisor.Description) view.Pool {
 	if d.State == restart.BackingOff && v.Reason == "" {
 		v.Reason = "a worker waits before it is started again: " + d.Failed
 	}
+	unattached, _, why := d.Unattached()
+	if v.Unattached = unattached; unattached > 0 && v.Reason == "" {
+		v.Reason = why
+	}
 	if d.EchoLate && v.Reason == "" {
 		v.Reason = "it does not deliver: its dispatch echo is late"
 	}
@@ -38,7 +42,7 @@ func poolView(d *supervisor.Description) view.Pool {
 		}
 		switch d.Workers[i].State {
 		case lifecycle.Ready:
-			if !stale { // nothing is placed on it
+			if !stale && d.Workers[i].Unattached == 0 { // nothing is placed on it
 				v.Ready++
 			}
 		case lifecycle.Busy:

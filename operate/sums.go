@@ -61,6 +61,7 @@ func (s poolSum) add(node string, own bool, share *view.Pool) {
 	v.OldCode = v.OldCode || share.OldCode
 	v.Workers += share.Workers
 	v.Ready += share.Ready
+	v.Unattached += share.Unattached
 	v.Busy += share.Busy
 	v.Degraded += share.Degraded
 	v.Starting += share.Starting

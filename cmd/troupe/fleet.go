@@ -218,6 +218,9 @@ func poolRows(pools []view.Pool, room int) [][]string {
 		if p.Stale > 0 {
 			workers += fmt.Sprintf(", %d stale", p.Stale)
 		}
+		if p.Unattached > 0 {
+			workers += fmt.Sprintf(", %d unattached", p.Unattached)
+		}
 		rows[i] = []string{p.Name, string(p.Runtime), poolState(&p), fmt.Sprint(p.Nodes), workers}
 		for _, n := range []int{p.Ready, p.Busy, p.Degraded, p.Starting, p.Due(), p.NotDue, p.Placed, p.Restarts} {
 			rows[i] = append(rows[i], fmt.Sprint(n))
@@ -243,6 +246,8 @@ func poolState(p *view.Pool) string {
 		return "cordoned"
 	case p.Halted != "":
 		return strings.ReplaceAll(p.Halted, "_", " ")
+	case p.Unattached > 0 && p.Ready+p.Busy+p.Degraded == 0:
+		return "unattached"
 	}
 	return "ok"
 }

@@ -8,30 +8,32 @@ import (
 
 // Pool is one pool, summed over the nodes that serve it, or on one of them.
 type Pool struct {
-	Name     string           `json:"name"`
-	Runtime  messages.Runtime `json:"runtime"`
-	Nodes    int              `json:"nodes"`
-	Workers  int              `json:"workers"`
-	Stale    int              `json:"stale,omitempty"` // workers without a fresh heartbeat, or whose node did not answer
-	Ready    int              `json:"ready"`
-	Busy     int              `json:"busy"`
-	Degraded int              `json:"degraded"`
-	Starting int              `json:"starting"`
-	Broken   bool             `json:"broken"`
-	OldCode  bool             `json:"old_code,omitempty" doc:"it runs the code from before a reload, because the new one did not start"`
-	Cordoned bool             `json:"cordoned"`
-	Halted   string           `json:"halted,omitempty" doc:"nothing is placed, on any node: store_away, broker_away or broker_blocked"`
-	Waiting  int              `json:"waiting"` // requested executions
-	More     bool             `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
-	NotDue   int              `json:"not_due,omitempty" doc:"of waiting: those whose time has not come, so that they are no backlog"`
-	Oldest   time.Time        `json:"oldest_waiting,omitzero" doc:"when the oldest of those that are due was requested; missing: none is due"`
-	Placed   int              `json:"placed"`  // scheduled
-	Running  int              `json:"running"` // and cancelling
-	Window   int              `json:"window"`  // the largest
-	Restarts int              `json:"restarts"`
-	Reason   string           `json:"reason,omitempty"` // why it is broken, or a problem on some node
-	Dispatch string           `json:"dispatch,omitempty" doc:"direct, broker, or mixed where nodes differ: how executions go to the workers"`
-	Routing  Routing          `json:"routing"`
+	Name    string           `json:"name"`
+	Runtime messages.Runtime `json:"runtime"`
+	Nodes   int              `json:"nodes"`
+	Workers int              `json:"workers"`
+	Stale   int              `json:"stale,omitempty"` // workers without a fresh heartbeat, or whose node did not answer
+	Ready   int              `json:"ready"`
+	// Unattached workers are ready, and get no work.
+	Unattached int       `json:"unattached,omitempty" doc:"ready workers whose queue does not deliver, so that they get no work; ready does not count them"`
+	Busy       int       `json:"busy"`
+	Degraded   int       `json:"degraded"`
+	Starting   int       `json:"starting"`
+	Broken     bool      `json:"broken"`
+	OldCode    bool      `json:"old_code,omitempty" doc:"it runs the code from before a reload, because the new one did not start"`
+	Cordoned   bool      `json:"cordoned"`
+	Halted     string    `json:"halted,omitempty" doc:"nothing is placed, on any node: store_away, broker_away or broker_blocked"`
+	Waiting    int       `json:"waiting"` // requested executions
+	More       bool      `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
+	NotDue     int       `json:"not_due,omitempty" doc:"of waiting: those whose time has not come, so that they are no backlog"`
+	Oldest     time.Time `json:"oldest_waiting,omitzero" doc:"when the oldest of those that are due was requested; missing: none is due"`
+	Placed     int       `json:"placed"`  // scheduled
+	Running    int       `json:"running"` // and cancelling
+	Window     int       `json:"window"`  // the largest
+	Restarts   int       `json:"restarts"`
+	Reason     string    `json:"reason,omitempty"` // why it is broken, or a problem on some node
+	Dispatch   string    `json:"dispatch,omitempty" doc:"direct, broker, or mixed where nodes differ: how executions go to the workers"`
+	Routing    Routing   `json:"routing"`
 }
 
 // Pools holds sums over several nodes, and the nodes that did not answer.

@@ -72,6 +72,7 @@ func servers() []Rule {
 }
 
 func workers() []Rule {
+	unattached := ratio{all{sum, Pool, pools("troupe_workers_unattached")}, all{sum, Pool, grades()}}
 	unhealthy := ratio{all{sum, Pool, grades("unhealthy")}, all{sum, Pool, grades()}}
 	return []Rule{
 		{
@@ -106,6 +107,18 @@ func workers() []Rule {
 			Do:      "`troupe workers` shows the last failure of each, `troupe list --status failed,abandoned` what ran. The error of an execution that ended its worker names it.",
 		},
 		{
+			Name: "workers_unattached", Severity: Critical, Subject: Pool, Measure: unattached, Bad: Above, Limit: 0.7, For: 0,
+			Summary: "a share of {value} of its workers is ready and gets no work",
+			Means:   "The broker does not deliver what is on most workers' queues: it refuses to declare or to read them. What is submitted waits, although workers are ready.",
+			Do:      unattachedDo,
+		},
+		{
+			Name: "workers_unattached", Severity: Warning, Subject: Pool, Measure: unattached, Bad: Above, Limit: 0, For: 0,
+			Summary: "a share of {value} of its workers is ready and gets no work",
+			Means:   "The broker does not deliver what is on the queues of these workers. The others have all the work.",
+			Do:      unattachedDo,
+		},
+		{
 			Name: "dispatch_late", Severity: Warning, Subject: Pool, Measure: all{sum, Pool, over{increase, 5, pools("troupe_dispatch_echo_late_total")}}, Bad: Above, Limit: 0, For: 0,
 			Summary: "a message to its workers did not come back in time",
 			Means:   "A probe that goes the way of placements was late: the broker, the way to the workers or their actors deliver slowly or not at all.",
@@ -113,6 +126,10 @@ func workers() []Rule {
 		},
 	}
 }
+
+// unattachedDo is the advice for workers whose queue does not deliver.
+const unattachedDo = "`troupe pools` has the broker's words. A queue that the server cannot use: `rabbitmqctl delete_queue NAME`, " +
+	"and the node declares it anew; a missing permission: `rabbitmqctl set_permissions`; anything else: the log of the server. The node tries again by itself."
 
 func executions() []Rule {
 	ended := pools("troupe_executions_total")

@@ -119,6 +119,10 @@ func placementRow() Row {
 			Queries: []Query{{quantile("0.99", "pool", "troupe_dispatch_echo_seconds"), "{{pool}}"}},
 		},
 		{
+			Title: "Share of workers whose queue does not deliver", Kind: Lines, Unit: Share, Alert: "workers_unattached",
+			Normal: "Zero. The broker refuses to declare or to read the queues of these workers.",
+		},
+		{
 			Title: "Late dispatch echoes in five minutes", Kind: Lines, Unit: Count, Alert: "dispatch_late",
 			Normal: "Zero.",
 		},

@@ -47,6 +47,13 @@ func prefetchOf(workers int, direct bool) int {
 	return min(prefetch*workers, shared, prefetchMax)
 }
 
+// attachment is how one queue of the workers stands.
+type attachment struct {
+	delivers bool
+	since    time.Time // when it ceased to deliver, or was first to
+	why      string    // it does not, as far as it is known
+}
+
 // Attach has a queue deliver for so many workers, once.
 func (l *Link) Attach(queue string, workers int) {
 	if _, known := l.attached[queue]; !known {
@@ -55,7 +62,7 @@ func (l *Link) Attach(queue string, workers int) {
 }
 
 func (l *Link) attach(queue string, workers int) {
-	l.attached[queue] = false
+	l.attached[queue] = attachment{since: l.World.Now(), why: l.attached[queue].why}
 	l.Send(l.Config.Delivery, &actors.Attach{
 		Queue: queue, Prefetch: prefetchOf(workers, l.Config.Direct), Topology: l.Config.Settings.WorkQueue(queue), Pool: l.Self,
 	})
@@ -65,7 +72,13 @@ func (l *Link) attach(queue string, workers int) {
 func (l *Link) Queues() []string { return slices.Sorted(maps.Keys(l.attached)) }
 
 // Brings reports whether what is placed on the workers of a queue is delivered.
-func (l *Link) Brings(queue string) bool { return l.attached[queue] }
+func (l *Link) Brings(queue string) bool { return l.attached[queue].delivers }
+
+// Unattached is since when a queue does not deliver, and why.
+func (l *Link) Unattached(queue string) (since time.Time, why string) {
+	a := l.attached[queue]
+	return a.since, a.why
+}
 
 // attachWait is how long the pool waits for a delivery bridge that failed to be started again.
 const attachWait = 100 * time.Millisecond
@@ -86,7 +99,14 @@ func (l *Link) attachAgain() {
 
 // QueueAttached has the workers of a queue reported: what is placed on them now will be delivered.
 func (l *Link) QueueAttached(m *actors.Attached) {
-	l.attached[m.Queue] = m.OK
+	switch a := l.attached[m.Queue]; {
+	case m.OK:
+		l.attached[m.Queue] = attachment{delivers: true}
+	case a.delivers || a.since.IsZero():
+		l.attached[m.Queue] = attachment{since: l.World.Now(), why: m.Why}
+	default:
+		l.attached[m.Queue] = attachment{since: a.since, why: m.Why}
+	}
 	l.workers.QueueAttached(m.Queue)
 }
 

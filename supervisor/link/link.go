@@ -27,7 +27,7 @@ type Link struct {
 	outbox     *outbox
 	arrivals   arrivals
 	senders    map[messages.Incarnation]*sender
-	attached   map[string]bool // the queues, and whether they deliver
+	attached   map[string]attachment // the queues
 	held       map[messages.Placement]heldFor
 	malformed  map[*held]struct{} // deliveries that cannot be handled, until the store has kept them
 	running    map[messages.Placement]messages.Slot
@@ -91,7 +91,7 @@ type Left struct {
 // New returns the link of a pool, which is connected to its two ends before it is started.
 func New(s *part.Shared, left Left) *Link {
 	l := &Link{
-		Shared: s, senders: map[messages.Incarnation]*sender{}, attached: map[string]bool{},
+		Shared: s, senders: map[messages.Incarnation]*sender{}, attached: map[string]attachment{},
 		held: map[messages.Placement]heldFor{}, malformed: map[*held]struct{}{}, running: map[messages.Placement]messages.Slot{},
 		taken: map[messages.Placement]take{}, returning: map[messages.Placement]struct{}{}, left: left,
 	}

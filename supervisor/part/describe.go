@@ -2,6 +2,7 @@ package part
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -33,7 +34,9 @@ type Description struct {
 	Echo     time.Duration
 	EchoLate bool
 	Lead     Leading
-	Direct   bool // its workers get executions directly
+	// UnattachedWhy is why the queue of a ready worker does not deliver; empty: all do.
+	UnattachedWhy string
+	Direct        bool // its workers get executions directly
 }
 
 // Leading is who routes for a pool, as one node knows it.
@@ -80,4 +83,39 @@ type WorkerState struct {
 	LastFailure string
 	Beat        time.Time
 	Execution   messages.ExecutionID
+	Unattached  time.Duration // ready for so long without a queue that delivers
 }
+
+// Unattached says which ready workers get no work because their queue does not deliver, and why; empty: there is none.
+func (d *Description) Unattached() (workers int, all bool, text string) {
+	var named []string
+	ready, longest := 0, time.Duration(0)
+	for i := range d.Workers {
+		w := &d.Workers[i]
+		if w.State == lifecycle.Ready || w.State == lifecycle.Busy || w.State == lifecycle.Degraded {
+			ready++
+		}
+		if w.Unattached == 0 {
+			continue
+		}
+		if workers++; workers <= namedMax {
+			named = append(named, string(w.ID))
+		}
+		longest = max(longest, w.Unattached)
+	}
+	if workers == 0 {
+		return 0, false, ""
+	}
+	if workers > namedMax {
+		named = append(named, "…")
+	}
+	text = fmt.Sprintf("%d of %d workers are ready and get no work, for their queue has not delivered for %v (%s)",
+		workers, len(d.Workers), longest.Round(time.Second), strings.Join(named, ", "))
+	if d.UnattachedWhy != "" {
+		text += ": " + d.UnattachedWhy
+	}
+	return workers, workers == ready, text
+}
+
+// namedMax bounds the workers that one text names.
+const namedMax = 3

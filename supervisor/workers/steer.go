@@ -179,7 +179,11 @@ func (w *Workers) Describe(used bool) part.Description {
 		if s.dead && s.cur == nil {
 			continue
 		}
-		if state := s.describe(w, now); !used || state.Report.Used() {
+		state := s.describe(w, now)
+		if length, why := w.unattached(s, now); length > 0 {
+			state.Unattached, d.UnattachedWhy = length, why
+		}
+		if !used || state.Report.Used() {
 			d.Workers = append(d.Workers, state)
 		}
 	}

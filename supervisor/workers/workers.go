@@ -38,9 +38,10 @@ type Workers struct {
 type Link interface {
 	// Tell reports a worker that is seen, or gone, to whoever routes for it.
 	Tell(e roster.Event)
-	// Attach has a queue deliver for so many workers; Brings says whether it does by now.
+	// Attach has a queue deliver for so many workers; Brings says whether it does by now, and Unattached since when and why it does not.
 	Attach(queue string, workers int)
 	Brings(queue string) bool
+	Unattached(queue string) (since time.Time, why string)
 	// GiveBack takes back what a slot holds and has not claimed.
 	GiveBack(n messages.Slot, reason, by string)
 	// GiveBackUntaken gives back what was claimed for a slot's worker as it was stored, and has not come to it: all after the last Take

@@ -246,6 +246,8 @@ export interface Pool {
   workers: number
   stale?: number
   ready: number
+  /** Ready workers whose queue does not deliver; ready does not count them. */
+  unattached?: number
   busy: number
   degraded: number
   starting: number

@@ -5,6 +5,7 @@ describe('how a pool is', () => {
   const pool = { broken: false, cordoned: false }
   for (const [p, word, text] of [
     [pool, 'ok', 'ok'], [{ ...pool, halted: 'broker_away' }, 'degraded', 'broker away'], [{ ...pool, cordoned: true, halted: 'broker_away' }, 'degraded', 'cordoned'],
+    [{ ...pool, unattached: 2, ready: 0 }, 'degraded', 'unattached'], [{ ...pool, unattached: 1, ready: 1 }, 'ok', 'ok'],
     [{ ...pool, broken: true, cordoned: true }, 'broken', 'broken'],
   ] as const) it(text, () => expect(stateOf(p)).toEqual({ word, text }))
 })

@@ -34,10 +34,11 @@ export function slotsOf(p: Pick<Pool, 'busy' | 'ready' | 'degraded' | 'starting'
 }
 
 /** How a pool is, in a word, with its sign. */
-export function stateOf(p: Pick<Pool, 'broken' | 'cordoned' | 'halted'>): { word: string; text: string } {
+export function stateOf(p: Pick<Pool, 'broken' | 'cordoned' | 'halted' | 'unattached'> & { ready?: number }): { word: string; text: string } {
   if (p.broken) return { word: 'broken', text: 'broken' }
   if (p.cordoned) return { word: 'degraded', text: 'cordoned' }
-  return p.halted ? { word: 'degraded', text: p.halted.replaceAll('_', ' ') } : { word: 'ok', text: 'ok' }
+  if (p.halted) return { word: 'degraded', text: p.halted.replaceAll('_', ' ') }
+  return p.unattached && !p.ready ? { word: 'degraded', text: 'unattached' } : { word: 'ok', text: 'ok' }
 }
 
 type Failure = NonNullable<PoolDetail['failures']>[number]
