@@ -1,6 +1,8 @@
 // The execution, as its action sees it.
 
-import { Cancelled, clip } from "./errors.mjs";
+import { Cancelled, attempt, clip } from "./errors.mjs";
+import { CHUNK_MAX } from "./frames.mjs";
+import { encode } from "./json.mjs";
 
 const LEVELS = ["debug", "info", "warn", "error"];
 
@@ -10,6 +12,7 @@ export class Context {
   #request;
   #abort = null;
   closing = false;
+  ended = false; // what code of the run says after its end concerns nobody
 
   constructor(worker, request, args, session) {
     this.#worker = worker;
@@ -48,18 +51,20 @@ export class Context {
 
   /** Report how far the run is: a fraction from 0 to 1 (or null) and a short text. */
   progress(fraction = null, message = "") {
-    const part = fraction === null ? null : Math.min(1, Math.max(0, Number(fraction)));
+    const given = fraction === null ? NaN : attempt(() => Number(fraction), NaN);
+    const part = Number.isNaN(given) ? null : Math.min(1, Math.max(0, given)); // what is no number is no fraction, and no error
     this.#emit({ event: "progress", fraction: part, message: clip(message) });
   }
 
-  /** Stream a piece of the result, any JSON value. */
+  /** Stream a piece of the result, any JSON value. Throws an ActionError for what is not JSON, or too large. */
   chunk(data) {
-    this.#emit({ event: "chunk", data: data ?? null });
+    const text = encode(data ?? null, "the chunk", CHUNK_MAX);
+    if (!this.ended) this.#worker.send(`{"event":"chunk","id":${this.#request},"data":${text}}`);
   }
 
   /** Write a log line of the run; level is debug, info, warn or error. */
   log(level, message) {
-    if (!LEVELS.includes(level)) throw new RangeError(`log level ${level}: want debug, info, warn or error`);
+    if (!LEVELS.includes(level)) throw new RangeError(`log level ${clip(level, 64)}: want debug, info, warn or error`);
     this.#emit({ event: "log", level, message: clip(message) });
   }
 
@@ -73,6 +78,6 @@ export class Context {
   }
 
   #emit(event) {
-    this.#worker.send(JSON.stringify({ id: this.#request, ...event }));
+    if (!this.ended) this.#worker.send(JSON.stringify({ id: this.#request, ...event }));
   }
 }

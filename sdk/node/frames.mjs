@@ -1,12 +1,19 @@
 // Frames over the two pipes: a 4-byte big-endian length, then one JSON object.
 
 import { writeSync } from "node:fs";
+import { tail } from "./errors.mjs";
 
 const FRAME_MAX = 16 << 20; // bytes of one frame
+export const CHUNK_MAX = FRAME_MAX - 1024; // bytes of a value that is sent in a frame
 export const SMALL = 4 << 10; // bytes of a frame that the reading thread parses, to see whether it answers itself
 
-/** An error that ends the worker: bytes that are not a frame, or a frame that is not a request. */
-export class ProtocolError extends Error {}
+/** Bytes that are not a frame, or a frame that is not a request. It ends the worker, unless it has the id of the request. */
+export class ProtocolError extends Error {
+  constructor(message, id, code = "invalid_request") {
+    super(message);
+    Object.assign(this, { id, code });
+  }
+}
 
 /** Splits the input into frames and passes the body of each to take. A body above SMALL has its own ArrayBuffer. */
 export class Input {
@@ -73,28 +80,44 @@ export class Output {
     }
   }
 
+  /** Answer a request that cannot be decoded, or throw its error again where nobody knows whose it is. */
+  refuse(error) {
+    if (error.id === undefined) throw error;
+    const text = JSON.stringify({ code: error.code, message: error.message.slice(0, 1024), retriable: false });
+    this.send(`{"event":"error","id":${error.id},"error":${text}}`);
+  }
+
   /** Answer request id; text is the data as JSON. */
   answer(id, text) {
     this.send(`{"event":"result","id":${id},"data":${text}}`);
   }
 }
 
-/** The request in text. Throws a ProtocolError if it is not a JSON object. */
-export function parse(text) {
+/** The request in text. decode decodes JSON. Throws a ProtocolError if it is no request, with its id where that can be read. */
+export function parse(text, decode = JSON.parse) {
   let request = null;
+  let reason = "a frame is not a JSON object";
+  let code;
   try {
-    request = JSON.parse(text);
-  } catch {
-    // named below
+    request = decode(text);
+  } catch (error) {
+    code = error.code; // of a number that is refused
+    reason = code ? error.message : `a frame cannot be decoded: ${error.message}`;
   }
-  if (request !== null && typeof request === "object" && !Array.isArray(request)) return request;
-  throw new ProtocolError("a frame is not a JSON object");
+  if (isObject(request) && Number.isSafeInteger(request.id) && isObject(request.args ?? {})) return { ...request, args: request.args ?? {} };
+  if (isObject(request)) reason = "a request has an id, which is a number, and args, which are an object";
+  // What cannot be decoded is an error of its request, whose id comes first.
+  throw new ProtocolError(reason, /^\s*\{\s*"id"\s*:\s*(\d{1,15})\s*[,}]/.exec(text)?.[1], code);
+}
+
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Say on standard error why this worker ends. */
 export function complain(error) {
   try {
-    writeSync(2, `troupe_worker: ${error instanceof ProtocolError ? error.message : error.stack}\n`);
+    writeSync(2, `troupe_worker: ${error instanceof ProtocolError ? error.message : tail(error)}\n`);
   } catch {
     // nobody reads it; the worker must still end
   }

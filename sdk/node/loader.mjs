@@ -3,7 +3,8 @@
 import { realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
-import { RequestError, tail } from "./errors.mjs";
+import { RequestError, tail, text } from "./errors.mjs";
+import { loads } from "./late.mjs";
 
 /** Functions named by file:function entrypoints, each module loaded once per process. */
 export class Files {
@@ -41,9 +42,9 @@ export class Files {
     const path = inside(root, file);
     let module;
     try {
-      module = await import(pathToFileURL(path).href);
+      module = await loads(file, () => import(pathToFileURL(path).href));
     } catch (error) {
-      throw new RequestError("load_error", `load ${file}: ${error}`, { file: path, stack: tail(error) });
+      throw new RequestError("load_error", `load ${file}: ${text(error)}`, { file: path, stack: tail(error) });
     }
     const call = module[name] ?? module.default?.[name] ?? (name === "run" ? module.default : undefined);
     if (typeof call !== "function") throw new RequestError("load_error", `${file} exports no function ${name}`);

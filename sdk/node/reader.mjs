@@ -18,12 +18,18 @@ let ending = false;
 function take(body) {
   if (body.length > SMALL) return parentPort.postMessage(body.buffer, [body.buffer]);
   const text = body.toString();
-  const { id, command, args } = parse(text);
+  let request;
+  try {
+    request = parse(text);
+  } catch (error) {
+    return output.refuse(error);
+  }
+  const { id, command, args } = request;
   if (command === "ping") return output.answer(id, "{}");
   if (command !== "cancel") return parentPort.postMessage(text);
-  shared.cancel(args?.request);
+  shared.cancel(args.request);
   output.answer(id, "{}");
-  parentPort.postMessage({ cancel: args?.request });
+  parentPort.postMessage({ cancel: args.request });
 }
 
 function received(size, buffer) {

@@ -15,18 +15,19 @@ export function traced(context, path, call) {
   if (context.trace === null || globalThis[REGISTERED] === undefined) return call();
   const run = begin(context, path);
   if (run === null) return call();
-  let value;
+  let value, waits;
   try {
     value = api.context.with(run.active, call);
+    waits = typeof value?.then === "function";
   } catch (error) {
     end(run.span, error);
     throw error;
   }
-  if (typeof value?.then !== "function") {
+  if (!waits) {
     end(run.span);
     return value;
   }
-  return value.then(
+  return Promise.resolve(value).then(
     (result) => (end(run.span), result),
     (error) => {
       end(run.span, error);

@@ -14,14 +14,14 @@ export class Worker {
   #events = [];
   #waiting = null;
 
-  constructor(files = {}, main = MAIN) {
+  constructor(files = {}, main = MAIN, env = {}) {
     this.root = mkdtempSync(join(tmpdir(), "worker-"));
     for (const [name, text] of Object.entries(files)) {
       const path = join(this.root, name);
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
     }
-    this.process = spawn(process.execPath, [main.replace("ROOT", this.root)], { stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"] });
+    this.process = spawn(process.execPath, [main.replace("ROOT", this.root)], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"] });
     this.process.stdout.setEncoding("utf8").on("data", (text) => (this.stdout = (this.stdout ?? "") + text));
     this.process.stdio[3].on("error", () => {}); // a worker that ended: its exit says so
     this.process.stdio[4].on("data", (data) => this.#received(data));
@@ -90,7 +90,8 @@ export class Worker {
     this.#rest = Buffer.concat([this.#rest, data]);
     while (this.#rest.length >= 4 && this.#rest.length >= 4 + this.#rest.readUInt32BE()) {
       const size = 4 + this.#rest.readUInt32BE();
-      this.#events.push(JSON.parse(this.#rest.toString("utf8", 4, size)));
+      this.last = this.#rest.toString("utf8", 4, size); // the newest event, as it was sent
+      this.#events.push(JSON.parse(this.last));
       this.#rest = this.#rest.subarray(size);
     }
     if (this.#events.length > 0) this.#waiting?.();
