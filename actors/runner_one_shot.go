@@ -237,6 +237,9 @@ func (s *oneShotRunner) heard(e *messages.Execution, p messages.Placement, c *co
 func (s *oneShotRunner) exited(p messages.Placement, proc process.Process, exit process.Exit) {
 	out := proc.TakeOutput()
 	outcome := commandOutcome(exit, out, proc.StderrTail())
+	if exit.Left != "" {
+		s.cfg.Feeds.Add(p.Execution, messages.RunEvent{Kind: "stderr", At: time.Now(), Data: []byte(leftBehind(&out, &outcome, exit.Left))})
+	}
 	kept := s.outfit.Output
 	if kept == 0 {
 		kept = messages.OutputMax
@@ -245,6 +248,25 @@ func (s *oneShotRunner) exited(p messages.Placement, proc process.Process, exit 
 		out.Stdout, out.StdoutCut = slices.Clone(out.Stdout[:kept]), true
 	}
 	s.post(&ended{placement: p, output: out, outcome: outcome})
+}
+
+// leftBehind adds to what a command wrote on stderr which processes of it were ended when it ended: nobody finds them otherwise.
+// It returns the line.
+func leftBehind(out *messages.Output, outcome *messages.Outcome, left string) (note string) {
+	note = "troupe: ended with the run: " + left + "\n"
+	add := func(text string) string {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return text + note
+	}
+	if !out.ErrCut {
+		out.Stderr = []byte(add(string(out.Stderr)))
+	}
+	if outcome.Error != nil {
+		outcome.Error.Stderr = add(outcome.Error.Stderr)
+	}
+	return note
 }
 
 func wrote(ev process.Wrote) messages.RunEvent {

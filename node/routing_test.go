@@ -113,3 +113,18 @@ func TestAStartThatCannotWorkIsFinal(t *testing.T) {
 	require.Zero(t, e.RetriedAs)
 	require.Equal(t, []string{"cannot_start", "not_retriable"}, []string{string(e.Error.Code), e.Error.NoRetry})
 }
+
+// What a command leaves running is ended with it, and named: nobody else tells of it.
+func TestWhatACommandLeavesIsNamed(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, packOf(t, "s", "", files{
+		"actions/leave.yaml": "name: leave\nruntime: shell\ncommand: [sh, -c, 'sleep 600 & printf said >&2; exit 3']\n",
+		"actions/tidy.yaml":  "name: tidy\nruntime: shell\ncommand: [sh, -c, 'sleep 0 & wait; exit 3']\n",
+	}))
+	e := k.run("s.leave", nil)
+	require.Regexp(t, `^said\ntroupe: ended with the run: \w+ \(\d+\)\n$`, e.Error.Stderr)
+	out, err := k.Output(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, e.Error.Stderr, string(out.Stderr))
+	require.Empty(t, k.run("s.tidy", nil).Error.Stderr)
+}

@@ -18,7 +18,7 @@ type evidence struct {
 // by itself, or by the signal. Then the limits count: a program may have exited by itself because a limit stopped its
 // fork or its child.
 func exitOf(x exitReport, e evidence) Exit {
-	exit := Exit{Code: x.status.ExitStatus(), Cause: CauseExit}
+	exit := Exit{Code: x.status.ExitStatus(), Cause: CauseExit, Left: x.left}
 	if x.status.Signaled() {
 		exit.Code, exit.Signal, exit.Cause = -1, signalName(x.status.Signal()), CauseSignal
 	}

@@ -128,6 +128,9 @@ type Exit struct {
 	Cause  Cause
 	// Lost says that the wait status is unknown, because the guardian died before it could report it.
 	Lost bool
+	// Left names processes that the program had started and that were ended with it, as "sleep (12), sh (13) and 3 more". Empty: none was
+	// seen, or Troupe ended the program itself.
+	Left string
 }
 
 // Cause is why a program ended, as far as Troupe knows.

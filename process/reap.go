@@ -1,11 +1,14 @@
 package process
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -62,8 +65,11 @@ func (w *warden) reapOne() bool {
 	if err != nil || pid <= 0 {
 		return false
 	}
-	child := w.byPid[pid]
+	child, left := w.byPid[pid], ""
 	if child != nil {
+		if !child.killed {
+			left = w.left(child)
+		}
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
 	var status syscall.WaitStatus
@@ -75,10 +81,53 @@ func (w *warden) reapOne() bool {
 	delete(w.bySeq, child.seq)
 	w.ledger.remove(child.id)
 	go w.finish(child, exitReport{
-		seq: child.seq, status: status, killed: child.killed,
+		seq: child.seq, status: status, killed: child.killed, left: left,
 		cpu: uint64(usage.Utime.Nano() + usage.Stime.Nano()), //nolint:gosec // never negative
 	})
 	return true
+}
+
+// leftMax bounds the processes that are named of those that a program left.
+const leftMax = 8
+
+// left names the processes that a dead program has left, of its group or with its mark: they are the guardian's children by now. The
+// caller holds w.mu.
+func (w *warden) left(child *ward) string {
+	var roots []int
+	for _, pid := range childrenOf(os.Getpid()) {
+		if w.byPid[pid] != nil {
+			continue
+		}
+		if group, err := unix.Getpgid(pid); err == nil && group == child.id.pid || environHas(pid, child.mark) {
+			roots = append(roots, pid)
+		}
+	}
+	if len(roots) == 0 {
+		return ""
+	}
+	found := tree(roots...)
+	var names []string
+	for _, id := range found[:min(len(found), leftMax)] {
+		names = append(names, fmt.Sprintf("%s (%d)", nameOf(id.pid), id.pid))
+	}
+	if more := len(found) - len(names); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// nameOf is the name of a process's program, of at most 15 bytes, as the kernel keeps it.
+func nameOf(pid int) string {
+	raw, err := os.ReadFile(procPath(pid, "comm"))
+	if err != nil {
+		return "?"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.TrimSuffix(string(raw), "\n"))
 }
 
 // waitedPid reads si_pid, which the unix package leaves unnamed: it follows three integers, aligned to a pointer.

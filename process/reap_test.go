@@ -34,3 +34,19 @@ func TestADeadChildIsNotTheEnd(t *testing.T) { // not parallel: it looks at this
 	require.Empty(t, found)
 	require.True(t, settled)
 }
+
+// An exit names what the program has left running: as sleep, or as sh where that has not become it yet.
+func TestAnExitNamesWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	for script, want := range map[string]string{
+		"sleep 60 & setsid sleep 61 & exit 0":               `^\w+ \(\d+\), \w+ \(\d+\)$`,
+		"for i in 1 2 3 4 5 6 7 8 9 10; do sleep 60 & done": `^(\w+ \(\d+\), ){7}\w+ \(\d+\) and 2 more$`,
+		"sleep 0 & wait":           `^$`,
+		"sleep 60 & kill -KILL $$": `^\w+ \(\d+\)$`,
+	} {
+		_, events := run(t, g, Spec{Argv: shell(script), Env: environment()})
+		exit, _ := events.exit(t)
+		require.Regexp(t, want, exit.Left, script)
+	}
+}

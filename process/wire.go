@@ -73,6 +73,7 @@ type exitReport struct {
 	cpu    uint64 // nanoseconds of user and system time
 	killed bool   // the guardian sent it a signal
 	group  uint64 // what the kernel did to its group, as leaf.verdict's bits
+	left   string // see Exit.Left
 }
 
 // encoder builds a packet.
@@ -236,6 +237,7 @@ func (x exitReport) encode() *encoder {
 	e.number(x.cpu)
 	e.flag(x.killed)
 	e.number(x.group)
+	e.text(x.left)
 	return e
 }
 
@@ -243,7 +245,7 @@ func decodeExit(body []byte) (exitReport, error) {
 	d := decoder{b: body}
 	x := exitReport{seq: d.number()}
 	x.status = syscall.WaitStatus(d.number()) //nolint:gosec // the kernel's 32 bits
-	x.cpu, x.killed, x.group = d.number(), d.flag(), d.number()
+	x.cpu, x.killed, x.group, x.left = d.number(), d.flag(), d.number(), d.text()
 	return x, d.err
 }
 
