@@ -12,6 +12,7 @@ package troupe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -130,7 +131,11 @@ func (s *Submission) encode() (submit.Request, error) {
 	if s.Parameters == nil {
 		return r, nil
 	}
-	raw, err := json.Marshal(s.Parameters)
+	raw, err := messages.EncodeJSON(s.Parameters)
+	var problem *messages.JSONProblem
+	if errors.As(err, &problem) {
+		return r, submit.InvalidJSON(problem.Under("parameters"), "parameters")
+	}
 	if err != nil {
 		return r, fmt.Errorf("parameters of %s: %w", s.Action, err)
 	}

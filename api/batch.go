@@ -78,9 +78,9 @@ func (d *batchDecoder) decode() ([]submit.Request, error) {
 		case err != nil:
 			return nil, d.problem(err)
 		case key != "executions":
-			return nil, (&shape{fields: fieldsOf(reflect.TypeFor[form.BatchRequest]())}).unknown(fmt.Sprint(key))
+			return nil, unknownOf(fieldsOf(reflect.TypeFor[form.BatchRequest]()), fmt.Sprint(key))
 		case seen:
-			return nil, messages.Problemf(messages.CodeDuplicateField, "%s has executions twice; send one list", theBody)
+			return nil, messages.Problemf(messages.CodeInvalidJSON, "%s has executions twice; send one list", theBody)
 		}
 		if err := d.entries(); err != nil {
 			return nil, err

@@ -147,7 +147,7 @@ func TestBadBatches(t *testing.T) {
 		{`{"executions":[{"action_ref":"a"},]}`, messages.CodeInvalidJSON, "executions[1]: the body is not JSON"},
 		{`{"executions":[{"action_ref":"a"} {"action_ref":"a"}]}`, messages.CodeInvalidJSON, "executions[1]: the body is not JSON"},
 		{`{"executions":[{"action_ref":"a"},{"action_ref":a}]}`, messages.CodeInvalidJSON, "executions[1]: the body is not JSON"},
-		{`{"executions":[{"action_ref":"a"},{"action_ref":"` + "\xff" + `"}]}`, messages.CodeInvalidJSON, "executions[1]: the entry is not UTF-8"},
+		{`{"executions":[{"action_ref":"a"},{"action_ref":"` + "\xff" + `"}]}`, messages.CodeInvalidJSON, "executions[1]: /action_ref is not UTF-8"},
 		{`{"executions":[{"action_ref":"a"},{"action_ref":7}]}`, messages.CodeInvalidRequest, "executions[1]: action_ref: want text, got number"},
 		{`{"executions":[{"action_ref":"a"},{"created_by":"root"}]}`, messages.CodeUnknownField, `executions[1]: unknown field "created_by"`},
 		{`{"executions":[{"action_ref":"a"},null]}`, messages.CodeInvalidRequest, "executions[1]: action_ref is missing"},
@@ -156,9 +156,9 @@ func TestBadBatches(t *testing.T) {
 		{`{}`, messages.CodeInvalidRequest, "1 to 10000 entries, got 0"},
 		{`{"executions":null}`, messages.CodeInvalidRequest, "executions: want a list, got null"},
 		{`{"executions":{}}`, messages.CodeInvalidRequest, "executions: want a list, got object"},
-		{`{"executions":[{"action_ref":"a"}],"executions":[{"action_ref":"a"}]}`, messages.CodeDuplicateField, "executions twice"},
+		{`{"executions":[{"action_ref":"a"}],"executions":[{"action_ref":"a"}]}`, messages.CodeInvalidJSON, "executions twice"},
 		{`{"Executions":[{"action_ref":"a"}]}`, messages.CodeUnknownField, `unknown field "Executions"; write it as "executions"`},
-		{`{"executions":[{"action_ref":"a"},{"action_ref":"a","action_ref":"b"}]}`, messages.CodeDuplicateField, `executions[1]: the entry has the key "action_ref" twice`},
+		{`{"executions":[{"action_ref":"a"},{"action_ref":"a","action_ref":"b"}]}`, messages.CodeInvalidJSON, "executions[1]: /action_ref is there twice"},
 		{`{"executions":[{"action_ref":"a"}],"x":1}`, messages.CodeUnknownField, `unknown field "x"`},
 	} {
 		w := ask(t, h, "POST", executionsPath+"/batch", c.body)

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // Bounds of a request's body.
@@ -158,19 +158,16 @@ func decodeStrict(what string, b []byte, v any) error {
 
 // decodeSlowly is decodeStrict for every value, right or wrong.
 func decodeSlowly(what string, b []byte, v any) error {
-	if !utf8.Valid(b) {
-		return messages.Problemf(messages.CodeInvalidJSON, "%s is not UTF-8", what)
+	if p := messages.CheckJSONWithin(b, messages.JSONDepthMax+bodyWrap); p != nil {
+		return submit.InvalidJSON(p, what)
 	}
-	if p := checkShape(what, b, v); p != nil {
+	if p := checkNames(b, v); p != nil {
 		return p
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		return decodeProblem(what, err)
-	}
-	if rest := bytes.TrimLeft(b[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return goesOn(what, len(b)-len(rest))
 	}
 	return nil
 }

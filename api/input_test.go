@@ -46,11 +46,11 @@ func TestDepthAroundItsLimit(t *testing.T) {
 	body := func(depth int) string { return `{"action_ref":"core.echo","parameters":` + nested(depth) + `}` }
 	submitted(t, h, body(messages.JSONDepthMax))
 	for _, depth := range []int{messages.JSONDepthMax + 1, messages.JSONDepthMax + 10, 10_000} {
-		refused(t, ask(t, h, "POST", executionsPath, body(depth)), 400, messages.CodeTooDeep, "100 levels")
+		refused(t, ask(t, h, "POST", executionsPath, body(depth)), 400, messages.CodeInvalidJSON, "100 levels")
 	}
 	read[form.BatchView](t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax)+`]}`), 201)
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax+1)+`]}`), 400, messages.CodeTooDeep, "executions[0]")
-	refused(t, ask(t, h, "POST", executionsPath, strings.Repeat("[", 1_000_000)), 400, messages.CodeTooDeep, "100 levels")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax+1)+`]}`), 400, messages.CodeInvalidJSON, "executions[0]")
+	refused(t, ask(t, h, "POST", executionsPath, strings.Repeat("[", 1_000_000)), 400, messages.CodeInvalidJSON, "100 levels")
 }
 
 func value(t *rapid.T, depth int) any {

@@ -18,7 +18,7 @@ const (
 )
 
 // quick reads a submission in one pass, if it is written as programs write it: with known fields, once each, of the right types, and
-// texts without escapes. It reports false for anything else, whether it is right or wrong, and v is unchanged. Then checkShape and
+// texts without escapes. It reports false for anything else, whether it is right or wrong, and v is unchanged. Then checkNames and
 // encoding/json read it again, so that every error is theirs. What quick reads, they would read as the same value:
 // FuzzQuick compares them.
 func quick(b []byte, v any) bool {

@@ -62,7 +62,7 @@ func manyKeys(n int) string {
 	return strings.Join(keys, ",")
 }
 
-// sameAsSlowly reads a body in one pass, and holds what was read to what encoding/json reads after checkShape. It reports whether one
+// sameAsSlowly reads a body in one pass, and holds what was read to what encoding/json reads in decodeSlowly. It reports whether one
 // pass was enough.
 func sameAsSlowly(t *testing.T, body []byte) bool {
 	t.Helper()

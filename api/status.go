@@ -17,8 +17,6 @@ var statuses = map[kind]int{
 	{code: messages.CodeInvalidRequest}:      http.StatusBadRequest,
 	{code: messages.CodeInvalidJSON}:         http.StatusBadRequest,
 	{code: messages.CodeUnknownField}:        http.StatusBadRequest,
-	{code: messages.CodeDuplicateField}:      http.StatusBadRequest,
-	{code: messages.CodeTooDeep}:             http.StatusBadRequest,
 	{code: messages.CodeUnauthorized}:        http.StatusUnauthorized,
 	{code: messages.CodeForbidden}:           http.StatusForbidden,
 	{code: messages.CodeNotFound}:            http.StatusNotFound,

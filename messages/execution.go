@@ -12,7 +12,6 @@ const (
 	FrameMax       = 16 << 20    // 16 MiB
 	OutputMax      = 1 << 20     // per stream and execution, by default
 	BatchMax       = 10_000      // executions in one submit call
-	JSONDepthMax   = 100         // nesting of parameters
 	PriorityMin    = Priority(0) // runs last
 	PriorityMax    = Priority(9) // runs first
 	PriorityNormal = Priority(5) // default

@@ -32,8 +32,6 @@ const (
 	CodeInvalidRequest      Code = "invalid_request"
 	CodeInvalidJSON         Code = "invalid_json"
 	CodeUnknownField        Code = "unknown_field"
-	CodeDuplicateField      Code = "duplicate_field"
-	CodeTooDeep             Code = "json_too_deep"
 	CodeBodyTooLarge        Code = "body_too_large"
 	CodeMediaType           Code = "unsupported_media_type"
 	CodeNotFound            Code = "not_found"

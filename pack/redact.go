@@ -19,7 +19,7 @@ func Redact(action *messages.Action, params json.RawMessage) json.RawMessage {
 		return params
 	}
 	whole := json.RawMessage(`"` + redacted + `"`)
-	if CheckJSON(params) != nil {
+	if messages.CheckJSON(params) != nil {
 		return whole
 	}
 	decoder := json.NewDecoder(bytes.NewReader(params))

@@ -65,8 +65,8 @@ func registeredSchema(raw json.RawMessage) (*checker, string) {
 	if len(raw) > schemaMax {
 		return nil, fmt.Sprintf("parameters: the schema has %d bytes, at most %d are allowed", len(raw), schemaMax)
 	}
-	if err := CheckJSON(raw); err != nil {
-		return nil, fmt.Sprintf("parameters: %v", err)
+	if p := messages.CheckJSON(raw); p != nil {
+		return nil, "parameters: " + p.Error()
 	}
 	var object map[string]any
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {

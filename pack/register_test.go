@@ -45,7 +45,7 @@ func TestBadRegistrations(t *testing.T) {
 		`registered action p.y: the pool is "other": registered actions run in pool go`,
 		"registered action p.z: times and max_retries must not be negative",
 		"registered action p.s: parameters: type must be object, because an execution's parameters always are one",
-		"registered action p.j: parameters: not valid JSON: unexpected end of JSON input",
+		"registered action p.j: parameters: the value ends in the middle of its JSON",
 		"registered action p.n: parameters must be a JSON Schema object",
 		"registered action p.t: parameters: not a valid JSON Schema: /type/1: value must be one of " +
 			"'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'; /type: value must be one of " +

@@ -74,7 +74,7 @@ func compile(raw []byte) (*checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problem := checkNumbers(v); problem != "" {
+	if problem := checkNumbers(v, ""); problem != "" {
 		return nil, errors.New(problem)
 	}
 	c := jsonschema.NewCompiler()

@@ -25,7 +25,7 @@ const fieldsMax = 20
 
 // ParameterError holds the problems of parameters.
 type ParameterError struct {
-	Code     messages.Code // invalid_parameters or parameters_too_large
+	Code     messages.Code // invalid_parameters, invalid_json or parameters_too_large
 	Problems []string      // "/text: missing required property"; at most 20 and then how many more
 }
 
@@ -48,8 +48,8 @@ func (s *Set) Validate(ctx context.Context, ref string, params json.RawMessage) 
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
-	if err := CheckJSON(params); err != nil {
-		return invalidParameters(err.Error())
+	if p := messages.CheckJSON(params); p != nil {
+		return &ParameterError{messages.CodeInvalidJSON, []string{p.Error()}}
 	}
 	if bytes.TrimLeft(params, " \t\r\n")[0] != '{' {
 		return invalidParameters("must be a JSON object")
@@ -70,7 +70,7 @@ func judge(ctx context.Context, schema *checker, action *messages.Action, params
 	if err != nil {
 		return invalidParameters(clip(err.Error()))
 	}
-	if problem := checkNumbers(v); problem != "" {
+	if problem := checkNumbers(v, ""); problem != "" {
 		return invalidParameters(problem)
 	}
 	wrong, err := schema.run(ctx, v)
@@ -86,27 +86,27 @@ func judge(ctx context.Context, schema *checker, action *messages.Action, params
 }
 
 // checkNumbers refuses numbers for which exact arithmetic needs too much memory: it would write out 1e1000000 in full.
-func checkNumbers(v any) string {
+func checkNumbers(v any, at string) string {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, value := range v {
-			if problem := checkNumbers(value); problem != "" {
+		for name, value := range v {
+			if problem := checkNumbers(value, at+pointer([]string{name})); problem != "" {
 				return problem
 			}
 		}
 	case []any:
-		for _, value := range v {
-			if problem := checkNumbers(value); problem != "" {
+		for i, value := range v {
+			if problem := checkNumbers(value, at+"/"+strconv.Itoa(i)); problem != "" {
 				return problem
 			}
 		}
 	case json.Number:
-		const digitsMax, exponentMax = 400, 400
+		const exponentMax = 400
 		text := strings.ToLower(v.String())
 		_, exponent, _ := strings.Cut(text, "e")
 		n, err := strconv.Atoi(cmp.Or(exponent, "0"))
-		if len(text) > digitsMax || err != nil || n > exponentMax || n < -exponentMax {
-			return fmt.Sprintf("the number %s is out of range", clip(text))
+		if len(text) > messages.JSONDigitsMax+len("-.e+") || err != nil || n > exponentMax || n < -exponentMax {
+			return fmt.Sprintf("%s: the number is out of range: its exponent may be %d to %d", orRoot(at), -exponentMax, exponentMax)
 		}
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/troupe-run/troupe/messages"
 )
@@ -81,9 +82,8 @@ func objectOnly(name string, data []byte) error {
 	if !strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
 		return usagef("%s holds no JSON object: it does not begin with {", name)
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(data, &object); err != nil {
-		return usagef("%s holds no JSON object: %w", name, err)
+	if p := messages.CheckJSON(data); p != nil {
+		return usagef("%s holds no JSON object: %w", name, p)
 	}
 	return nil
 }
@@ -95,10 +95,13 @@ func parsePair(pair string) (string, json.RawMessage, error) {
 		return "", nil, usagef("parameter %q must be key=value or key:=json", pair)
 	}
 	if name, isJSON := strings.CutSuffix(key, ":"); isJSON {
-		if !json.Valid([]byte(text)) {
-			return "", nil, usagef("parameter %s: %q is not JSON; for text write %s=…", name, text, name)
+		if p := messages.CheckJSON([]byte(text)); p != nil {
+			return "", nil, usagef("parameter %s: %q is not JSON; for text write %s=… (%w)", name, clipTo(text, 60), name, p)
 		}
 		return name, json.RawMessage(text), nil
+	}
+	if !utf8.ValidString(key) || !utf8.ValidString(text) {
+		return "", nil, usagef("parameter %q is not UTF-8", clipTo(pair, 60))
 	}
 	value, err := json.Marshal(text)
 	return key, value, err

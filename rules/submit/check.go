@@ -125,37 +125,21 @@ func (r *Request) checkParameters() *messages.Problem {
 	if len(text) > 0 && text[0] != '{' && !bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
 		return invalid("parameters must be a JSON object")
 	}
-	if deeper(r.Parameters, messages.JSONDepthMax) {
-		return TooDeep("parameters")
+	if len(r.Parameters) > 0 {
+		if p := messages.CheckJSON(r.Parameters); p != nil {
+			return InvalidJSON(p.Under("parameters"), "parameters")
+		}
 	}
 	return nil
 }
 
-// TooDeep is the problem of a JSON text, called what, that is nested too deep.
-func TooDeep(what string) *messages.Problem {
-	return messages.Problemf(messages.CodeTooDeep, "%s is nested deeper than %d levels; flatten it", what, messages.JSONDepthMax)
-}
-
-// deeper reports whether the JSON text nests deeper than max. It reads the text once, allocates nothing and judges
-// no grammar, so it can refuse what would be dear to parse.
-func deeper(b []byte, max int) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > max {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
+// InvalidJSON is what a caller is told of a text of its own, called what, that is no JSON as Troupe stores it.
+func InvalidJSON(p *messages.JSONProblem, what string) *messages.Problem {
+	problem := messages.Problemf(messages.CodeInvalidJSON, "%s", p.Of(what))
+	if p.Path != "" {
+		problem.Details = map[string]any{"path": p.Path}
 	}
-	return false
+	return problem
 }
 
 func invalid(format string, args ...any) *messages.Problem {

@@ -2,49 +2,34 @@ package submit
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
-func TestDeeperCountsWhatTheParserNests(t *testing.T) {
+// Every way in has one idea of what JSON is, and one code.
+func TestParametersAreJSON(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Custom(func(t *rapid.T) any { return value(t, rapid.IntRange(0, 6).Draw(t, "depth")) }).Draw(t, "value")
-		text, err := json.Marshal(v)
-		require.NoError(t, err)
-		depth := depthOf(v)
-		require.False(t, deeper(text, depth))
-		if depth > 0 {
-			require.True(t, deeper(text, depth-1))
+	for parameters, want := range map[string]string{
+		`{"n":1e400,"m":-0.0}`: "", `{"a":[NaN]}`: "/parameters/a/0 is NaN", `{"a":1,"a":1}`: "/parameters/a is there twice",
+		`{"a":"\ud800"}`: "/parameters/a has half of a surrogate pair", "{\"a\":\"\xff\"}": "/parameters/a is not UTF-8",
+		`{"n":` + strings.Repeat("1", 1001) + `}`:                     "/parameters/n is a number of 1001 digits",
+		`{"n":` + strings.Repeat("[", 100) + strings.Repeat("]", 100): "/parameters/n" + strings.Repeat("/0", 99) + " is nested deeper than 100 levels",
+		`{"a":`: "/parameters/a ends in the middle", `{} {}`: "/parameters goes on after its JSON value",
+	} {
+		r := Request{ActionRef: "a", Parameters: json.RawMessage(parameters)}
+		p := r.Check()
+		if want == "" {
+			require.Nil(t, p, parameters)
+			continue
 		}
-	})
-}
-
-func value(t *rapid.T, depth int) any {
-	switch rapid.IntRange(0, 2).Draw(t, "kind") * min(depth, 1) {
-	case 1:
-		return []any{value(t, depth-1), rapid.String().Draw(t, "text")}
-	case 2:
-		return map[string]any{rapid.SampledFrom([]string{`"`, `\`, `{[`, "a"}).Draw(t, "key"): value(t, depth-1)}
+		require.NotNil(t, p, parameters)
+		require.Equal(t, messages.CodeInvalidJSON, p.Code)
+		require.True(t, strings.HasPrefix(p.Message, want), p.Message)
+		path, _, _ := strings.Cut(want, " ")
+		require.Equal(t, map[string]any{"path": path}, p.Details)
 	}
-	return rapid.SampledFrom([]string{`"`, `\"`, `\\`, `[[[[`, `}}}`, ""}).Draw(t, "leaf")
-}
-
-func depthOf(v any) int {
-	most := -1
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			most = max(most, depthOf(item))
-		}
-		return max(most, 0) + 1
-	case map[string]any:
-		for _, item := range v {
-			most = max(most, depthOf(item))
-		}
-		return max(most, 0) + 1
-	}
-	return 0
 }

@@ -2,8 +2,10 @@ package submit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/troupe-run/troupe/messages"
@@ -24,8 +26,8 @@ func (r *Request) Hash() []byte {
 }
 
 // canonicalJSON writes JSON with its keys sorted and its blanks gone, so that the same parameters hash alike. Integers stay as
-// they are, to the last digit; a number with a fraction or an exponent is the float64 that it is read as, so that 1.0 is 1.
-// What is not JSON is left alone.
+// they are, to the last digit. A number with a fraction or an exponent is the float64 that it is read as, so that 1.0 is 1, unless
+// that is another number: then it stays as it is. What is not JSON is left alone.
 func canonicalJSON(raw json.RawMessage) json.RawMessage {
 	if !json.Valid(raw) {
 		return raw
@@ -56,11 +58,36 @@ func canonicalNumbers(value any) any {
 		if !strings.ContainsAny(v.String(), ".eE") {
 			return v
 		}
-		if f, err := v.Float64(); err == nil {
+		f, err := v.Float64()
+		if err == nil && decimalOf(v.String()) == decimalOf(strconv.FormatFloat(f, 'e', -1, 64)) {
 			return f
 		}
 	}
 	return value
+}
+
+// decimal is a number as its digits, without zeros around them, and the power of ten behind them.
+type decimal struct {
+	minus    bool
+	digits   string
+	exponent int
+}
+
+// decimalOf reads a number of JSON. One whose exponent is beyond all floats has its text as its digits.
+func decimalOf(text string) decimal {
+	mantissa, power, _ := strings.Cut(strings.ToLower(text), "e")
+	exponent, err := strconv.Atoi(cmp.Or(power, "0"))
+	if err != nil {
+		return decimal{digits: text}
+	}
+	d := decimal{minus: strings.HasPrefix(mantissa, "-")}
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	d.digits = strings.TrimRight(digits, "0")
+	if d.digits != "" {
+		d.exponent = exponent - len(fraction) + len(digits) - len(d.digits)
+	}
+	return d
 }
 
 // RetryHash is the request of a retry by hand under an idempotency key: which execution it repeats.

@@ -199,8 +199,8 @@ func TestDeepJSON(t *testing.T) {
 	for _, depth := range []int{101, 10_000} {
 		status, answer := n.call(t, "POST", "/api/v1/executions", `{"action_ref":"core.echo","parameters":`+nested(depth)+`}`)
 		require.Equal(t, http.StatusBadRequest, status)
-		require.Equal(t, "json_too_deep", answer.text("error", "code"))
-		require.Contains(t, answer.text("error", "message"), "nested deeper than 100 levels; flatten it")
+		require.Equal(t, "invalid_json", answer.text("error", "code"))
+		require.Contains(t, answer.text("error", "message"), "nested deeper than 100 levels")
 	}
 	status, answer := n.call(t, "POST", "/api/v1/executions", `{"action_ref":"core.echo","parameters":`+nested(100)+`}`)
 	require.Equal(t, http.StatusCreated, status, "%v", answer)
