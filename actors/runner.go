@@ -107,6 +107,11 @@ type (
 	}
 	// sign: the run gave a sign of progress.
 	sign struct{}
+	// lateFailure: code of a run that has ended has failed. It ran here; without an execution, nobody knows which run it was.
+	lateFailure struct {
+		placement messages.Placement
+		err       *messages.Error
+	}
 	// probed: a probe's answer.
 	probed struct {
 		id  uint64

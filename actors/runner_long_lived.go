@@ -48,10 +48,11 @@ type longLivedRunner struct {
 	asks     map[string]bool // capabilities
 	pending  map[uint64]pendingRequest
 	run      *Run
-	runID    uint64 // of its execute; 0: the program has not been told yet
-	stopped  bool   // the run is being stopped
-	restored bool   // the run's session has its state back
-	lost     bool   // the run is told that it has lost state
+	runID    uint64               // of its execute; 0: the program has not been told yet
+	stopped  bool                 // the run is being stopped
+	restored bool                 // the run's session has its state back
+	lost     bool                 // the run is told that it has lost state
+	had      []messages.Placement // the newest runs, up to hadMax
 	killed   bool
 	exited   bool
 	broken   string

@@ -3,6 +3,7 @@ package actors
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -49,7 +50,7 @@ func (p *longLivedRunner) take(ev process.Event) {
 	case process.Log:
 		p.live(ev.ID, messages.RunEvent{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
 	case process.Fault:
-		p.cfg.Logger.Warn("worker's code failed outside its run", "worker", p.worker, "execution", ev.Execution, "error", ev.Err)
+		p.faulted(ev)
 	case process.Wrote:
 		if p.run != nil {
 			p.cfg.Feeds.Add(p.run.Execution.ID, wrote(ev))
@@ -65,6 +66,26 @@ func (p *longLivedRunner) take(ev process.Event) {
 		p.run = nil
 		p.post(end)
 	}
+}
+
+// faulted passes on a failure that came after its run. A program may name only a run that it has had.
+func (p *longLivedRunner) faulted(ev process.Fault) {
+	of := messages.Placement{Execution: ev.Execution, Attempt: ev.Attempt}
+	if !slices.Contains(p.had, of) {
+		of = messages.Placement{}
+	}
+	p.post(&lateFailure{placement: of, err: ev.Err})
+}
+
+// hadMax bounds the runs that a program may say it has late failures of: the newest.
+const hadMax = 256
+
+// has notes the run that the program is given.
+func (p *longLivedRunner) has(r *Run) {
+	if len(p.had) == hadMax {
+		p.had = slices.Delete(p.had, 0, hadMax/2)
+	}
+	p.had = append(p.had, r.Placement())
 }
 
 // live passes on a sign of the run, if it is of the run.

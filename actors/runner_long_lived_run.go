@@ -81,6 +81,7 @@ func (p *longLivedRunner) execute() {
 		p.post(notTaken(r, err))
 		return
 	}
+	p.has(p.run)
 	p.runID, p.lost = id, p.run.Execution.SessionLost && !p.whole()
 	if p.stopped {
 		p.cancelRun()

@@ -105,6 +105,8 @@ func (w *Worker) Receive(ctx actor.Context) {
 		w.ended(m)
 	case *gone:
 		w.gone(m)
+	case *lateFailure:
+		w.failedLate(m)
 	case *probed:
 		w.prober.answered(m)
 	case *snapshot:
@@ -230,6 +232,12 @@ func (w *Worker) next(items []Item) {
 	}
 	w.record(items)
 }
+
+// worn implements recovered.
+func (w *Worker) worn() bool { return w.slot.worn }
+
+// wear implements recovered.
+func (w *Worker) wear() { w.slot.worn = true }
 
 // record implements recovered.
 func (w *Worker) record(items []Item) { w.queue.record(items) }

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -31,6 +32,8 @@ type WorkerConfig struct {
 	Feeds       *Feeds
 	// Sessions loads and keeps snapshots; nil: none are kept.
 	Sessions store.Sessions
+	// Failures keeps what failed after its run; nil: it is logged alone.
+	Failures LateFailures
 	// SnapshotEvery keeps a session's state after every so many of its runs; 0: only when its worker leaves.
 	SnapshotEvery int
 	// KeepWithin bounds how long such a snapshot may hold up the next run; 1 s.
@@ -74,6 +77,11 @@ type WorkerConfig struct {
 	Shortage func(pool string, err error)
 	// Leaked is told of every go handler that would not end, and when it ends after all (-1).
 	Leaked func(pool string, change int)
+}
+
+// LateFailures is the store of failures that came after their runs.
+type LateFailures interface {
+	SaveLateFailure(ctx context.Context, f store.LateFailure) error
 }
 
 // keepTime bounds the time that a leaving worker keeps its sessions' states in. Where its run had to be stopped, the time

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -84,6 +85,29 @@ func (w *Worker) putBack(r *Run, why error) Item {
 		ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why.Error(), Unstarted: true,
 		Delay: retry.ShortageDelay(int(e.Attempt)),
 	})
+}
+
+// lateWithin bounds the writing of a late failure.
+const lateWithin = 5 * time.Second
+
+// failedLate takes a failure of code whose run has ended. It is told on that run and counted against the worker. It spends nothing of
+// the run that is on the worker now, whose code has nothing to do with it.
+func (w *Worker) failedLate(m *lateFailure) {
+	w.cfg.Logger.Warn("code of a run that has ended has failed", "worker", w.id, "generation", w.gen, "execution", m.placement.Execution,
+		"attempt", m.placement.Attempt, "type", m.err.Type, "error", m.err.Message)
+	if id := m.placement.Execution; !id.IsZero() && w.cfg.Failures != nil {
+		late := store.LateFailure{Execution: id, Attempt: m.placement.Attempt, Reason: m.err.Message, Worker: w.id}
+		late.Reason = messages.ClipText(late.Reason, messages.ListedMessageMax)
+		w.world.Beside(lateWithin, func(ctx context.Context) func() {
+			if err := w.cfg.Failures.SaveLateFailure(ctx, late); err != nil {
+				w.cfg.Logger.Warn("late failure not stored", "worker", w.id, "execution", id, "error", err)
+			}
+			return func() {}
+		})
+	}
+	if !w.ending.begun() && w.condition.ready {
+		w.recovery.late(m.err.Message)
+	}
 }
 
 // gone hears of the end of the runner's process, which ends the worker whatever it was doing.

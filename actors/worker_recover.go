@@ -24,6 +24,9 @@ type recovery struct {
 // recovered is the worker, as its recovery sees it.
 type recovered interface {
 	flow
+	// worn reports whether the worker takes no more runs, because its program is to be replaced. wear makes it so.
+	worn() bool
+	wear()
 	// record asks for changes.
 	record(items []Item)
 	// goOn is settle where the worker leaves, and next where it does not.
@@ -120,7 +123,11 @@ func (v *recovery) checkin(r *Run, m *ended, c *checkin, items []Item) {
 func (v *recovery) stay(c *checkin, items []Item) {
 	v.release()
 	v.condition.regrade()
-	failure, fails := c.failure(v.condition.faultGrade(), v.cfg.Thresholds.Off)
+	grade := v.condition.faultGrade()
+	if v.worker.worn() { // it is replaced in order, once it is idle
+		grade = min(grade, health.Degraded)
+	}
+	failure, fails := c.failure(grade, v.cfg.Thresholds.Off)
 	if !fails {
 		v.condition.transition(lifecycle.CheckinSuccess, lifecycle.Metadata{})
 		v.worker.goOn(items)
@@ -271,6 +278,28 @@ func (v *recovery) expired() {
 	if v.condition.faultGrade() == health.Unhealthy {
 		failure.Kind = lifecycle.UnhealthyGrade
 	}
+	meta := lifecycle.Metadata{Error: failure.Text, FailureCount: int32(v.condition.counts.Faults())}
+	if v.carry(failure, meta).To == lifecycle.Degraded {
+		v.release()
+	}
+	v.condition.regrade()
+}
+
+// late counts a failure of code whose run has ended. A worker that is unhealthy for it takes no more work and is replaced in
+// order, after the run that is on it, with its sessions' states kept.
+func (v *recovery) late(text string) {
+	v.condition.counts.Faulted()
+	switch {
+	case v.cfg.Thresholds.Off:
+		return
+	case v.condition.faultGrade() == health.Unhealthy && !v.worker.worn():
+		v.worker.wear()
+		v.cfg.Logger.Warn("worker is to be replaced: code of its ended runs fails again and again", "worker", v.id, "generation", v.gen, "faults", v.condition.counts.Faults())
+		v.condition.regrade()
+		v.condition.tell(nil)
+		return
+	}
+	failure := lifecycle.Failure{Kind: lifecycle.LateFailure, Text: text}
 	meta := lifecycle.Metadata{Error: failure.Text, FailureCount: int32(v.condition.counts.Faults())}
 	if v.carry(failure, meta).To == lifecycle.Degraded {
 		v.release()

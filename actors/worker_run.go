@@ -18,7 +18,8 @@ type runSlot struct {
 	sessions restorer
 	worker   finishing
 	run      *Run
-	begun    int // runs, in this generation
+	begun    int  // runs, in this generation
+	worn     bool // it may begin no other: its program is to be replaced
 }
 
 // finishing is the worker, as its slot sees it.
@@ -228,6 +229,9 @@ func (s *runSlot) ran() time.Duration {
 
 // left implements occupancy.
 func (s *runSlot) left() int {
+	if s.worn {
+		return 0
+	}
 	if s.cfg.RunsMax <= 0 {
 		return -1
 	}

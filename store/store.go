@@ -84,8 +84,26 @@ type Store interface {
 	Close() error
 }
 
+// LateFailure is a failure of a run's code that came when the run had ended: an error that a timer or a thread of it threw.
+// It changes nothing of the execution, whose events tell it.
+type LateFailure struct {
+	Execution messages.ExecutionID
+	Attempt   messages.Attempt
+	Reason    string
+	Worker    messages.WorkerID
+}
+
+// LateFailureKind is the kind of the event of a late failure. A store keeps at most LateFailuresMax of them for one execution:
+// a timer may fail without end.
+const (
+	LateFailureKind = "late_failure"
+	LateFailuresMax = 16
+)
+
 // Executions is the part of the store that holds executions.
 type Executions interface {
+	// SaveLateFailure stores an event of the execution, up to LateFailuresMax of them. That of an unknown execution is dropped.
+	SaveLateFailure(ctx context.Context, f LateFailure) error
 	// Submit stores the executions as requested, all or none, in the given order, and returns them as stored. If the same
 	// request (equal RequestHash) was stored before under the idempotency key, Submit returns the stored execution with
 	// Existing set. If another request was, the error is ErrConflict (as *ConflictError), and nothing is stored.
@@ -255,7 +273,7 @@ func CursorOf(d Deadline, e *messages.Execution) OverdueCursor {
 type Event struct {
 	At      time.Time        `json:"at"`
 	Attempt messages.Attempt `json:"attempt"`
-	Kind    string           `json:"kind"` // the change's name, or stale_write, dead_letter, retry
+	Kind    string           `json:"kind"` // the change's name, or stale_write, dead_letter, retry, late_failure
 	From    messages.Status  `json:"from"`
 	To      messages.Status  `json:"to"`
 	Reason  string           `json:"reason,omitempty"`

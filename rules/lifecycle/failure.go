@@ -22,6 +22,7 @@ const (
 	ActionError                 // the action's code returned an error; the process is fine
 	WorkerFault                 // a fault counted against the worker, reported by a check-in
 	DeadLettered                // a fault counted against the worker by a dead letter
+	LateFailure                 // a fault counted against the worker by code of a run that has ended
 	UnhealthyGrade              // unhealthy by its faults in a row or its failure rate
 	CloseRequested              // no failure: a result asked for a new worker
 	NodeShort                   // the node lacks descriptors, memory or processes to start a program
@@ -29,7 +30,7 @@ const (
 
 var failureNames = [...]string{
 	"unknown", "process_exited", "checkout_failed", "probe_failed", "probe_timed_out", "init_failed", "init_timed_out",
-	"command_timed_out", "action_error", "worker_fault", "dead_lettered", "unhealthy_grade", "close_requested",
+	"command_timed_out", "action_error", "worker_fault", "dead_lettered", "late_failure", "unhealthy_grade", "close_requested",
 	"node_short",
 }
 

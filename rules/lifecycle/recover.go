@@ -122,7 +122,7 @@ func Recover(f Failure, s Snapshot) Verdict {
 		return end(Replace, CauseTimeoutLimit, s, Timeout)
 	case ActionError:
 		return checkIn(s, CauseActionError)
-	case WorkerFault, DeadLettered:
+	case WorkerFault, DeadLettered, LateFailure:
 		return recoverFault(f.Kind, s)
 	case UnhealthyGrade:
 		return recoverUnhealthy(s)
@@ -183,7 +183,7 @@ func recoverFault(k FailureKind, s Snapshot) Verdict {
 	}
 	switch {
 	case s.Faults < limit:
-		if k == DeadLettered {
+		if k != WorkerFault { // no check-in reports it
 			return Verdict{Action: Keep, Cause: CauseWorkerFaults}
 		}
 		return checkIn(s, CauseWorkerFaults)
@@ -192,7 +192,7 @@ func recoverFault(k FailureKind, s Snapshot) Verdict {
 		return Verdict{Action: Keep, Cause: CauseWorkerFaults}
 	}
 	reason := CheckinError
-	if k == DeadLettered || s.State == Ready {
+	if k != WorkerFault || s.State == Ready {
 		reason = RecoveryDegrade // no check-in reported this fault
 	}
 	return Verdict{Action: Degrade, Delay: ProbeAgainAfter, Cause: CauseWorkerFaults, To: Degraded, Reason: reason}

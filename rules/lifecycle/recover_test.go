@@ -71,6 +71,10 @@ func TestRecover(t *testing.T) {
 		{"second dead letter", fail(DeadLettered), with(idle, 0, 2), Verdict{Cause: "worker_faults"}},
 		{"third dead letter", fail(DeadLettered), with(idle, 0, 3), Verdict{Action: Degrade, Delay: 5 * time.Second, Cause: "worker_faults", To: Degraded, Reason: RecoveryDegrade}},
 		{"third dead letter, judged at check-in", fail(DeadLettered), with(checkin, 0, 3), Verdict{Action: Degrade, Delay: 5 * time.Second, Cause: "worker_faults", To: Degraded, Reason: RecoveryDegrade}},
+		{"second late failure", fail(LateFailure), with(idle, 0, 2), Verdict{Cause: "worker_faults"}},
+		{"third late failure", fail(LateFailure), with(idle, 0, 3), Verdict{Action: Degrade, Delay: 5 * time.Second, Cause: "worker_faults", To: Degraded, Reason: RecoveryDegrade}},
+		{"late failure under a run", fail(LateFailure), with(running, 0, 9), Verdict{Cause: "worker_faults"}},
+		{"late failure at a check-in", fail(LateFailure), with(checkin, 0, 1), Verdict{Cause: "worker_faults"}},
 		{"fault limit configured", fail(WorkerFault), Snapshot{State: Busy, Faults: 3, FaultLimit: 5}, Verdict{Cause: "worker_faults", To: Ready, Reason: CheckinError}},
 		{"unhealthy at check-in", fail(UnhealthyGrade), checkin, end(Replace, "max_retries_exceeded", MaxRetriesExceeded)},
 		{"unhealthy, degraded", fail(UnhealthyGrade), degraded, end(Replace, "max_retries_exceeded", MaxRetriesExceeded)},
@@ -111,7 +115,7 @@ func TestVerdictsAreLegal(t *testing.T) {
 			require.Equal(t, v.Action == Remove, v.Cause.Removes())
 		}
 		switch f.Kind {
-		case ProbeFailed, ProbeTimedOut, UnhealthyGrade, ActionError, WorkerFault, DeadLettered:
+		case ProbeFailed, ProbeTimedOut, UnhealthyGrade, ActionError, WorkerFault, DeadLettered, LateFailure:
 			if s.Executing {
 				require.False(t, v.Moves())
 				require.Equal(t, Keep, v.Action)

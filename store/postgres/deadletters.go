@@ -37,6 +37,15 @@ func (s *deadLetterRows) SaveDeadLetter(ctx context.Context, d store.DeadLetter)
 	return id, err
 }
 
+// SaveLateFailure implements store.Executions.
+func (s *deadLetterRows) SaveLateFailure(ctx context.Context, f store.LateFailure) error {
+	_, err := s.exec(ctx, "save late failure", `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
+ SELECT e.seq, now(), $2, $3, e.status, e.status, $4, $5 FROM execution e
+ WHERE e.id = $1 AND (SELECT count(*) FROM (SELECT 1 FROM execution_event v WHERE v.seq = e.seq AND v.kind = $3 LIMIT $6) f) < $6`,
+		uuidOf(f.Execution), int32(f.Attempt), store.LateFailureKind, textOf(f.Reason), textOf(string(f.Worker)), int64(store.LateFailuresMax))
+	return err
+}
+
 func (s *deadLetterRows) deadLetters(ctx context.Context, what, sql string, args ...any) ([]store.DeadLetter, error) {
 	var out []store.DeadLetter
 	err := s.query(ctx, what, func(v *scanner) {

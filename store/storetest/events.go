@@ -48,6 +48,29 @@ func testEvents(t *testing.T, k *kit) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
+// testLateFailures checks that a failure that comes after its run is an event of the execution, up to a bound, and changes nothing else.
+func testLateFailures(t *testing.T, k *kit) {
+	e := k.bring(t, messages.Running)
+	k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: completed()})
+	late := store.LateFailure{Execution: e.ID, Attempt: 1, Reason: "TypeError: late", Worker: workerID(1)}
+	for range store.LateFailuresMax + 3 {
+		require.NoError(t, k.SaveLateFailure(t.Context(), late))
+	}
+	events, err := k.Events(t.Context(), e.ID)
+	require.NoError(t, err)
+	events = slices.DeleteFunc(events, func(v store.Event) bool { return v.Kind != store.LateFailureKind })
+	require.Len(t, events, store.LateFailuresMax)
+	v := events[0]
+	require.False(t, v.At.IsZero())
+	require.Equal(t, store.Event{At: v.At, Attempt: 1, Kind: "late_failure", From: messages.Completed, To: messages.Completed, Reason: late.Reason, Worker: string(late.Worker)}, v)
+	got, err := k.Get(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, messages.Completed, got.Status)
+	require.Zero(t, got.CrashCount)
+	late.Execution = messages.NewExecutionID()
+	require.NoError(t, k.SaveLateFailure(t.Context(), late), "of nothing")
+}
+
 // testStaleEvents checks that the event of a stale change names the worker of the change's placement, and not that of a later one.
 func testStaleEvents(t *testing.T, k *kit) {
 	e := k.bring(t, messages.Running) // attempt 1, on worker 1

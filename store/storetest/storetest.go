@@ -68,7 +68,7 @@ var suite = []named{
 	{"one bad row", testOneBadRow},
 	{"a refused change in a new pool", testRefusedInANewPool},
 	{"more bytes than one transaction", testManyBytes},
-	{"events", testEvents}, {"stale events", testStaleEvents},
+	{"events", testEvents}, {"stale events", testStaleEvents}, {"late failures", testLateFailures},
 	{"events of a time", testEventsBetween},
 	{"sessions bind", testSessionBind},
 	{"sessions take turns", testSessionTurns},

@@ -13,6 +13,12 @@ func (c *calls) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 	return value(ctx, c, d.Key != "", func() (int64, error) { return c.Store.SaveDeadLetter(ctx, d) })
 }
 
+// SaveLateFailure implements store.Store.
+func (c *calls) SaveLateFailure(ctx context.Context, f store.LateFailure) error {
+	_, err := value(ctx, c, once, func() (struct{}, error) { return struct{}{}, c.Store.SaveLateFailure(ctx, f) })
+	return err
+}
+
 // DeadLettersOf implements store.Store.
 func (c *calls) DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]store.DeadLetter, error) {
 	return value(ctx, c, once, func() ([]store.DeadLetter, error) { return c.Store.DeadLettersOf(ctx, id, limit) })
