@@ -103,13 +103,21 @@ func storeSchema(r *postgres.Report) finding {
 	switch {
 	case len(r.Forbidden) > 0:
 		return warn("its version cannot be read", "see store rights")
+	case r.Refused != nil:
+		return fail(r.Refused.Error(), "run the newer troupe, or restore a backup")
 	case r.Schema > r.Newest:
 		return fail(fmt.Sprintf("version %d, and this troupe knows up to %d", r.Schema, r.Newest), "run the newer troupe, or restore a backup")
-	case r.Schema == r.Newest:
+	case r.Schema == r.Newest && len(r.Missing) == 0:
+		if len(r.Later) > 0 {
+			versions += "; a newer troupe has added " + clipTo(strings.Join(r.Later, ", "), 200) + ", with which this one works"
+		}
 		return ok(versions)
 	case !r.MayCreate:
 		return fail(versions+", and this user may not create tables",
 			"run `troupe migrate` as a user who may, or grant this one CREATE (on the database where the schema is missing)")
+	}
+	if r.Schema == r.Newest {
+		versions += ", without " + clipTo(strings.Join(r.Missing, ", "), 200)
 	}
 	return ok(versions + "; the next start of a node, or `troupe migrate`, brings it up")
 }

@@ -78,7 +78,7 @@ func (m migrator) showEmbedded(e embeddedStore) error {
 
 // step is one migration as people see it.
 type step struct {
-	Version int    `json:"version"`
+	Version int    `json:"version"` // 0: it only adds to the schema, and has no number
 	Name    string `json:"name"`
 	State   string `json:"state"` // made, missing, newer
 }
@@ -99,7 +99,10 @@ func (m migrator) status(ctx context.Context, url string) error {
 			state = "made"
 		}
 		steps[i] = step{m.Version, m.Name, state}
-		rows[i] = []string{fmt.Sprint(m.Version), m.Name, state}
+		rows[i] = []string{"", m.Name, state}
+		if m.Version > 0 {
+			rows[i][0] = fmt.Sprint(m.Version)
+		}
 	}
 	return m.show(steps, []string{"VERSION", "STEP", "STATE"}, rows)
 }
@@ -140,6 +143,9 @@ type migration struct {
 func (m migration) String() string {
 	if len(m.Made) == 0 {
 		return fmt.Sprintf("the schema is at version %d already; nothing was to be done", m.To)
+	}
+	if m.From == m.To {
+		return fmt.Sprintf("the schema stays at version %d and has got %s", m.To, strings.Join(m.Made, ", "))
 	}
 	return fmt.Sprintf("the schema went from version %d to %d (%s)", m.From, m.To, strings.Join(m.Made, ", "))
 }

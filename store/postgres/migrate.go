@@ -47,9 +47,12 @@ func steps() ([]migration, error) {
 	return out, nil
 }
 
+//go:embed steps/*.sql
+var additions embed.FS
+
 // Migration describes one step of the schema.
 type Migration struct {
-	Version int
+	Version int // 0: it only adds to the schema, and has no number of its own
 	Name    string
 	Applied bool
 	Newer   bool // this program does not know it: a newer program used the database
@@ -106,7 +109,20 @@ func Status(ctx context.Context, cfg Config) ([]Migration, error) {
 			return nil, mapError("read the schema's version in "+describe(p.ConnConfig), err)
 		}
 	}
-	return out, nil
+	made, _, err := madeSteps(ctx, conn)
+	if err != nil {
+		return nil, mapError("read the schema's steps in "+describe(p.ConnConfig), err)
+	}
+	known, err := store.StepsIn(additions, "steps")
+	for _, s := range known {
+		out = append(out, Migration{Name: s.Name, Applied: slices.Contains(made, s.Name)})
+	}
+	for _, name := range made {
+		if !slices.ContainsFunc(known, func(s store.Step) bool { return s.Name == name }) {
+			out = append(out, Migration{Name: name, Applied: true, Newer: true})
+		}
+	}
+	return out, err
 }
 
 // migrate checks the server and brings the schema up to this version. Nodes that start at the same time make each step
@@ -129,10 +145,55 @@ func migrate(ctx context.Context, cfg Config, cc *pgx.ConnConfig) error {
 	if err != nil {
 		return mapError(what, err)
 	}
-	if has == all[len(all)-1].version {
-		return nil
+	if has != all[len(all)-1].version {
+		if err := upgrade(ctx, conn, cfg, all); err != nil {
+			return mapError(what, err)
+		}
 	}
-	return mapError(what, upgrade(ctx, conn, cfg, all))
+	return mapError(what, add(ctx, conn, cfg))
+}
+
+// add makes the missing steps that only add to the schema, each in its own transaction, as upgrade does. It refuses a schema for which this
+// program is too old.
+func add(ctx context.Context, conn *pgx.Conn, cfg Config) error {
+	known, err := store.StepsIn(additions, "steps")
+	if err != nil {
+		return err
+	}
+	made, oldest, err := madeSteps(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if err := oldest.Check(describe(conn.Config())); err != nil {
+		return err
+	}
+	for _, step := range store.MissingSteps(known, made) {
+		err := oneStep(ctx, conn, cfg, func(tx pgx.Tx) error {
+			if made, _, err := madeSteps(ctx, conn); err != nil || slices.Contains(made, step.Name) {
+				return err // another node made it
+			}
+			if _, err := tx.Exec(ctx, step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return fmt.Errorf("step %s: %w", step.Name, err)
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO schema_step (name) VALUES ($1)", step.Name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// madeSteps returns the names of the steps that only add to the schema and were made, and the oldest program that may use it.
+func madeSteps(ctx context.Context, conn *pgx.Conn) (names []string, oldest store.Oldest, err error) {
+	var has bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_step') IS NOT NULL").Scan(&has); err != nil || !has {
+		return nil, oldest, err
+	}
+	err = conn.QueryRow(ctx, `SELECT coalesce(array_agg(name ORDER BY name), '{}'), (SELECT max(generation) FROM schema_oldest), (SELECT max(release) FROM schema_oldest)
+ FROM schema_step`).Scan(&names, &oldest.Generation, &oldest.Release)
+	return names, oldest, err
 }
 
 // checkServer returns why the server or database cannot hold the store, or nil.
@@ -184,38 +245,46 @@ func upgrade(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) e
 
 // upgradeOnce makes and records the first missing step of the schema. done: none is missing.
 func upgradeOnce(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) (done bool, err error) {
+	err = oneStep(ctx, conn, cfg, func(tx pgx.Tx) error {
+		has, err := version(ctx, conn)
+		if err != nil {
+			return err
+		}
+		newest := all[len(all)-1].version
+		if has > newest {
+			return fmt.Errorf("open %s: %w: its schema is version %d, this troupe knows up to %d; run the newer troupe, or restore a backup",
+				describe(conn.Config()), store.ErrNewer, has, newest)
+		}
+		next := slices.IndexFunc(all, func(m migration) bool { return m.version > has })
+		if done = next < 0 || next == len(all)-1; next < 0 {
+			return nil // another node made the last step
+		}
+		return all[next].apply(ctx, tx, has == 0)
+	})
+	return done, err
+}
+
+// oneStep makes one step of the schema in a transaction of its own, under the lock by which nodes make them one after the other.
+func oneStep(ctx context.Context, conn *pgx.Conn, cfg Config, step func(pgx.Tx) error) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it fails after a commit, and otherwise the first error matters
 	// Another node may migrate and hold the lock for a while, and a step may take long.
 	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'", pgx.QueryExecModeSimpleProtocol); err != nil {
-		return false, err
+		return err
 	}
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('troupe schema ' || $1, 0))", cfg.Schema); err != nil {
-		return false, err
+		return err
 	}
 	if err := createSchema(ctx, tx, cfg.Schema); err != nil {
-		return false, err
+		return err
 	}
-	has, err := version(ctx, conn)
-	if err != nil {
-		return false, err
+	if err := step(tx); err != nil {
+		return err
 	}
-	newest := all[len(all)-1].version
-	if has > newest {
-		return false, fmt.Errorf("open %s: %w: its schema is version %d, this troupe knows up to %d; run the newer troupe, or restore a backup",
-			describe(conn.Config()), store.ErrNewer, has, newest)
-	}
-	next := slices.IndexFunc(all, func(m migration) bool { return m.version > has })
-	if next < 0 {
-		return true, nil // another node made the last step
-	}
-	if err := all[next].apply(ctx, tx, has == 0); err != nil {
-		return false, err
-	}
-	return next == len(all)-1, tx.Commit(ctx)
+	return tx.Commit(ctx)
 }
 
 // apply runs the step and records it.

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -217,4 +218,51 @@ func TestKeysOfOlderNodesHaveOwners(t *testing.T) {
 		require.ErrorContains(t, old(messages.NewExecutionID(), "ops", key), "request_owned_key")
 		require.NoError(t, old(messages.NewExecutionID(), "local", key))
 	}
+}
+
+// Steps that only add to the schema are made whatever others there are, and a program goes on with those that it does not know. Where one has
+// taken something away, an older program is refused by name.
+func TestStepsThatOnlyAdd(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	cfg := postgres.Config{URL: d.url, Schema: "adds"}
+	require.NoError(t, d.open(t, cfg).Close())
+	c := d.connect(t, "adds")
+	write := func(sql string) {
+		_, err := c.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	states := func() (list []string) {
+		steps, err := postgres.Status(t.Context(), cfg)
+		require.NoError(t, err)
+		for _, m := range steps {
+			if m.Version == 0 {
+				list = append(list, fmt.Sprintf("%s %v %v", m.Name, m.Applied, m.Newer))
+			}
+		}
+		return list
+	}
+	require.Contains(t, states(), "0030_queue_depth true false")
+	write("DELETE FROM schema_step WHERE name = '0030_queue_depth'; DROP FUNCTION get_worker_queue_depth(text)")
+	write("INSERT INTO schema_step (name) VALUES ('9999_later')")
+	require.Contains(t, states(), "0030_queue_depth false false")
+	require.Contains(t, states(), "9999_later true true")
+	var group sync.WaitGroup
+	for range 4 { // nodes that start at the same time
+		group.Go(func() {
+			s, err := postgres.Open(t.Context(), cfg)
+			if err == nil {
+				err = s.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	require.Contains(t, states(), "0030_queue_depth true false")
+	write("UPDATE schema_oldest SET generation = 4711, release = '9.9.0'")
+	_, err := postgres.Open(t.Context(), cfg)
+	require.ErrorIs(t, err, store.ErrNewer)
+	require.ErrorContains(t, err, "it needs troupe 9.9.0 or newer (generation 4711, this is 1)")
 }

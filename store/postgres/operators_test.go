@@ -120,8 +120,6 @@ func TestForPeople(t *testing.T) {
 	_, err = p.Apply(t.Context(), []store.Change{&store.Claim{ID: e[1].ID, Attempt: 1, Worker: key, Generation: 1},
 		&store.Finish{ID: e[1].ID, Attempt: 1, Outcome: failure}})
 	require.NoError(t, err)
-	require.Equal(t, "1", p.one("SELECT get_worker_queue_depth('n/go/0')::text"))
-	require.Equal(t, "0", p.one("SELECT get_worker_queue_depth('n/go/1')::text"))
 	require.Equal(t, "scheduled", p.one("SELECT status FROM executions WHERE id = $1", e[0].ID.String()))
 	require.Equal(t, "failed", p.one("SELECT status FROM executions WHERE id = $1", e[1].ID.String()))
 	require.Equal(t, `{"n":1}`, p.one("SELECT parameters FROM executions WHERE id = $1", e[1].ID.String()))
@@ -262,4 +260,25 @@ func TestIsExecutionRetriable(t *testing.T) {
 	}
 	require.Equal(t, "false", p.one("SELECT is_execution_retriable($1::uuid)::text", messages.NewExecutionID().String()), "an unknown one")
 	require.Equal(t, "false", p.one("SELECT is_execution_retriable(NULL)::text"), "none")
+}
+
+// The depth of a worker's queue is what its node reports, whether placements stand in rows or, under direct dispatch, only at the worker.
+func TestQueueDepthIsTheReportedOne(t *testing.T) {
+	t.Parallel()
+	p := newOperators(t)
+	own, other := joined(t, p.Store), joined(t, p.Store)
+	depth := func(key messages.WorkerKey, id messages.WorkerID, capabilities string) store.Worker {
+		return store.Worker{Key: key, ID: id, Runtime: "go", Active: true, Capabilities: json.RawMessage(capabilities)}
+	}
+	at := func(key messages.WorkerKey, slot messages.Slot) messages.WorkerKey {
+		key.Slot = slot
+		return key
+	}
+	require.NoError(t, p.SaveWorkers(t.Context(), []store.Worker{
+		depth(own, "n/go/0", `{"health": {"queue_depth": 3}}`), depth(at(own, 1), "n/go/1", `{}`), depth(at(other, 2), "n/go/2", `{"health": {"queue_depth": 4}}`),
+	}))
+	p.change("UPDATE node SET state = 'dead' WHERE incarnation = $1", other.Incarnation.String())
+	for id, want := range map[string]string{"n/go/0": "3", "n/go/1": "0", "n/go/2": "0", "n/go/3": "0"} {
+		require.Equal(t, want, p.one("SELECT get_worker_queue_depth($1)::text", id), id)
+	}
 }

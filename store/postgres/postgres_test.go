@@ -84,7 +84,7 @@ func (s *schemaPool) open(t *testing.T, cfg postgres.Config) *postgres.Store {
 
 // emptySQL empties a schema except for the rows that its migrations made.
 const emptySQL = `DO $$ DECLARE name text; BEGIN
- FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN ('schema_version', 'execution_status') LOOP
+ FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN ('schema_version', 'schema_step', 'schema_oldest', 'execution_status') LOOP
   EXECUTE format('DELETE FROM %I', name);
  END LOOP; END $$`
 

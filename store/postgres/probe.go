@@ -28,6 +28,10 @@ type Report struct {
 	Dropped []string
 	// Schema is the version in the database, 0: none yet. Newest is the version that this program knows.
 	Schema, Newest int
+	// Missing are steps that only add to the schema and are not made; Later are made steps that this program does not know. Refused is why
+	// this program is too old for the schema; nil: it is not.
+	Missing, Later []string
+	Refused        error
 	// MayCreate: the user may create the schema's tables.
 	MayCreate bool
 	// Forbidden lists the tables and sequences of the schema that the user may not read and write.
@@ -172,8 +176,32 @@ func (p *prober) schema(ctx context.Context) error {
 	if r.Forbidden, err = p.forbidden(ctx); err != nil || len(r.Forbidden) > 0 {
 		return err
 	}
-	r.Schema, err = version(ctx, p.conn)
-	return err
+	if r.Schema, err = version(ctx, p.conn); err != nil {
+		return err
+	}
+	return p.steps(ctx)
+}
+
+// steps compares the steps that only add to the schema.
+func (p *prober) steps(ctx context.Context) error {
+	known, err := store.StepsIn(additions, "steps")
+	if err != nil {
+		return err
+	}
+	made, oldest, err := madeSteps(ctx, p.conn)
+	if err != nil {
+		return err
+	}
+	for _, s := range store.MissingSteps(known, made) {
+		p.report.Missing = append(p.report.Missing, s.Name)
+	}
+	for _, name := range made {
+		if !slices.ContainsFunc(known, func(s store.Step) bool { return s.Name == name }) {
+			p.report.Later = append(p.report.Later, name)
+		}
+	}
+	p.report.Refused = oldest.Check(p.report.Where)
+	return nil
 }
 
 // forbidden lists the parts of the schema that the user may not use. The catalogue shows them whatever the user's

@@ -166,7 +166,7 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, 4711, probe(database).Schema)
 	steps, err := postgres.Status(ctx, postgres.Config{URL: database})
 	require.NoError(t, err)
-	require.Equal(t, postgres.Migration{Version: 4711, Name: "04711_later", Applied: true, Newer: true}, steps[len(steps)-1])
+	require.Contains(t, steps, postgres.Migration{Version: 4711, Name: "04711_later", Applied: true, Newer: true})
 }
 
 // An inbox client needs only the rights in its documentation, and works on connections of any mode.

@@ -24,6 +24,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+//go:embed steps/*.sql
+var additions embed.FS
+
 // Config says where the store is and how it works. A zero field means its default.
 type Config struct {
 	Path         string // the file; its folder must exist or be creatable
@@ -209,7 +212,7 @@ func migrate(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("open %s: %w: its schema is version %d, this troupe knows up to %d; run the newer troupe, or restore a backup",
 			cfg.Path, store.ErrNewer, has, known)
 	case has == known:
-		return nil
+		return add(ctx, cfg, db)
 	}
 	steps, err := steps()
 	if err != nil {
@@ -219,8 +222,71 @@ func migrate(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Up(ctx)
-	return err
+	if _, err = p.Up(ctx); err != nil {
+		return err
+	}
+	return add(ctx, cfg, db)
+}
+
+// add makes the missing steps that only add to the schema, each in its own transaction. It refuses a file for which this program is too old.
+func add(ctx context.Context, cfg Config, db *sql.DB) error {
+	known, err := store.StepsIn(additions, "steps")
+	if err != nil {
+		return err
+	}
+	made, oldest, err := madeSteps(ctx, db)
+	if err != nil {
+		return err
+	}
+	if err := oldest.Check(cfg.Path); err != nil {
+		return err
+	}
+	for _, step := range store.MissingSteps(known, made) {
+		if err := addOne(ctx, db, step); err != nil {
+			return fmt.Errorf("open %s: step %s: %w", cfg.Path, step.Name, err)
+		}
+	}
+	return nil
+}
+
+func addOne(ctx context.Context, db *sql.DB, step store.Step) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, step.SQL); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO schema_step (name, applied_at) VALUES (?, unixepoch() * 1000000)", step.Name); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// madeSteps returns the names of the steps that only add to the schema and were made, and the oldest program that may use the file.
+func madeSteps(ctx context.Context, db *sql.DB) (names []string, oldest store.Oldest, err error) {
+	tables := 0
+	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'schema_step'").Scan(&tables)
+	if err != nil || tables == 0 {
+		return nil, oldest, err
+	}
+	if err := db.QueryRowContext(ctx, "SELECT generation, release FROM schema_oldest").Scan(&oldest.Generation, &oldest.Release); err != nil {
+		return nil, oldest, err
+	}
+	rows, err := db.QueryContext(ctx, "SELECT name FROM schema_step ORDER BY name")
+	if err != nil {
+		return nil, oldest, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, oldest, err
+		}
+		names = append(names, name)
+	}
+	return names, oldest, rows.Err()
 }
 
 // steps returns the migrations. SQLite takes each file as it is, in one transaction: goose would cut it into its statements first, with a

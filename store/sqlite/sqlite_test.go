@@ -407,3 +407,28 @@ func TestHealthyWorkers(t *testing.T) {
 		grade("healthy", what)
 	}
 }
+
+// Steps that only add to the schema are made whatever others there are, and a program goes on with those that it does not know. Where one has
+// taken something away, an older program is refused by name.
+func TestStepsThatOnlyAdd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	open := func() error {
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+		if err == nil {
+			err = s.Close()
+		}
+		return err
+	}
+	require.NoError(t, open())
+	sqlite.Tamper(t, path, "INSERT INTO schema_step VALUES ('9999_later', 1)")
+	require.NoError(t, open())
+	sqlite.Tamper(t, path, "DROP TABLE schema_step") // as a program of the release before left it
+	sqlite.Tamper(t, path, "DROP TABLE schema_oldest")
+	require.NoError(t, open())
+	sqlite.Tamper(t, path, "UPDATE schema_oldest SET generation = 4711, release = '9.9.0'")
+	err := open()
+	require.ErrorIs(t, err, store.ErrNewer)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "it needs troupe 9.9.0 or newer (generation 4711, this is 1)")
+}
