@@ -257,6 +257,10 @@ func TestWithoutTokensThisMachineAlone(t *testing.T) {
 		refused(t, ask(t, h, "POST", executionsPath, body, headers...), 403, messages.CodeForbidden, "another origin")
 	}
 	require.Equal(t, 201, ask(t, h, "POST", executionsPath, body, "Origin", "http://127.0.0.1:7070").Code)
+	for _, header := range [][2]string{{"Origin", "http://127.0.0.1:9"}, {"Sec-Fetch-Site", "same-site"}} {
+		refused(t, ask(t, h, "GET", executionsPath, "", header[0], header[1]), 403, "forbidden", "another origin")
+	}
+	require.Equal(t, 200, ask(t, h, "GET", executionsPath, "", "Sec-Fetch-Site", "same-origin").Code)
 	require.Equal(t, 200, ask(t, h, "GET", "/healthz", "", "Host", "probe.example").Code)
 }
 

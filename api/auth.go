@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -14,13 +15,12 @@ import (
 // node's own page.
 type guard struct {
 	access *Access
-	origin *http.CrossOriginProtection
 	mode   string // of the console
 	keys   LoginKeys
 }
 
 func newGuard(cfg *Config) *guard {
-	return &guard{access: cfg.Access, origin: http.NewCrossOriginProtection(), mode: cfg.Console.Mode, keys: cfg.LoginKeys}
+	return &guard{access: cfg.Access, mode: cfg.Console.Mode, keys: cfg.LoginKeys}
 }
 
 // caller is the sender of a request.
@@ -62,12 +62,21 @@ func (g *guard) readOnly(r *http.Request, rt *route, console bool) *messages.Pro
 	return messages.Problemf(messages.CodeForbidden, "the console of this node changes nothing (console.mode: %s); use the command line or the API with a token", g.mode)
 }
 
-// ownPage refuses a request of another origin's page.
-func (g *guard) ownPage(r *http.Request) error {
-	if err := g.origin.Check(r); err != nil {
-		return messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
+// ownPage refuses a request of another origin's page, whatever its method: http.CrossOriginProtection lets each GET pass, and an answer, its
+// size or its time may tell a page what its user may see. Browsers send Sec-Fetch-Site over TLS and to this machine, and Origin with each call
+// of a script to another origin. What the browser says counts before the Host, which a proxy may have changed. A request without
+// both is of no page, or of an old browser, which hands over no answer with Cross-Origin-Resource-Policy.
+func ownPage(r *http.Request) *messages.Problem {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none": // none: the address was typed, or is a bookmark
+		return nil
+	case "":
+		origin := r.Header.Get("Origin")
+		if at, err := url.Parse(origin); origin == "" || err == nil && at.Host == r.Host {
+			return nil
+		}
 	}
-	return nil
+	return messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
 }
 
 // foreign returns why a request to a node without tokens does not count as one of this machine, or nil.
@@ -85,10 +94,7 @@ func (g *guard) foreign(r *http.Request) *messages.Problem {
 			"the request has come through a proxy (%s), and without tokens this node answers its own machine alone; "+
 				"configure tokens, or let the proxy's users call another way", clip(name))
 	}
-	if err := g.origin.Check(r); err != nil {
-		return messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
-	}
-	return nil
+	return ownPage(r)
 }
 
 // proxyHeader returns the name of a header by which a proxy marks a forwarded request, or nothing. A forwarded request
@@ -139,8 +145,8 @@ func (g *guard) identify(r *http.Request) (*hashedToken, caller, *messages.Probl
 	given := r.Header.Get("Authorization")
 	if given == "" {
 		if t, ends := g.byCookie(r); t != nil {
-			if err := g.origin.Check(r); err != nil {
-				return nil, caller{}, messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
+			if p := ownPage(r); p != nil {
+				return nil, caller{}, p
 			}
 			return t, caller{via: viaCookie, ends: ends}, nil
 		}
@@ -181,8 +187,8 @@ func (g *guard) byCertificate(r *http.Request) (*hashedToken, *messages.Problem)
 	if now := g.access.now(); now.After(cert.NotAfter) {
 		return nil, messages.Problemf(messages.CodeUnauthorized, "the client's certificate has ended at %s", cert.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if err := g.origin.Check(r); err != nil {
-		return nil, messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
+	if p := ownPage(r); p != nil {
+		return nil, p
 	}
 	names := certificateNames(cert)
 	if t := g.access.certified(names); t != nil {

@@ -181,7 +181,10 @@ func (s *server) mayLogIn(c *call) error {
 	case !s.guard.access.restricted():
 		return invalid("this node has no tokens, so that nobody logs in; it answers its own machine alone")
 	}
-	return s.guard.ownPage(c.r)
+	if p := ownPage(c.r); p != nil {
+		return p
+	}
+	return nil
 }
 
 // done answers with nothing.
@@ -194,8 +197,8 @@ func done(c *call) error {
 
 // logout removes the cookies that this node accepts. Those of nodes of other stores on this host stay.
 func (s *server) logout(c *call) error {
-	if err := s.guard.ownPage(c.r); err != nil {
-		return err
+	if p := ownPage(c.r); p != nil {
+		return p
 	}
 	keys := s.LoginKeys(c.r.Context())
 	for _, cookie := range loginCookies(c.r) {

@@ -139,9 +139,35 @@ func TestARequestByCookieIsOfTheOwnPage(t *testing.T) {
 	refused(t, ask(t, h, "POST", cordon, "", withCookie(c, "Origin", "http://127.0.0.1:9")...), 403, messages.CodeForbidden, "another origin")
 	refused(t, ask(t, h, "POST", loginPath, `{"token":"`+adminToken+`"}`, "Sec-Fetch-Site", "cross-site"), 403, messages.CodeForbidden, "another origin")
 	refused(t, ask(t, h, "POST", logoutPath, "", withCookie(c, "Sec-Fetch-Site", "cross-site")...), 403, messages.CodeForbidden, "another origin")
+	for _, read := range []string{executionsPath, "/api/v1/me", "/api/v1/stream?topics=tree", "/api/v1/pools", "/metrics", "/debug/actors"} {
+		for _, header := range [][]string{
+			{"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "odd"}, {"Origin", "http://127.0.0.1:9"}, {"Origin", "null"},
+			{"Sec-Fetch-Site", "cross-site", "Origin", "http://example.com"},
+		} {
+			refused(t, ask(t, h, "GET", read, "", withCookie(c, header...)...), 403, messages.CodeForbidden, "another origin")
+		}
+	}
+	for _, header := range [][]string{
+		nil, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}, {"Origin", "http://127.0.0.1:7070"},
+		{"Sec-Fetch-Site", "same-origin", "Origin", "https://in-front-of-a-proxy.example"},
+	} {
+		require.Equal(t, 200, ask(t, h, "GET", "/api/v1/me", "", withCookie(c, header...)...).Code, header)
+	}
 	require.Equal(t, 200, ask(t, h, "POST", cordon, "", withCookie(c, "Sec-Fetch-Site", "same-origin")...).Code)
 	require.Equal(t, 200, ask(t, h, "POST", cordon, "", "Authorization", "Bearer "+adminToken, "Sec-Fetch-Site", "cross-site").Code,
 		"a token is sent by nobody but who has it")
+}
+
+// No page of another origin gets an answer as an image or a script, whatever the answer is.
+func TestAnswersAreOfTheOwnOriginOnly(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Backend: newBackend(t), Access: withTokens(t, consoleTokens()), BasePath: "/ops"}
+	for name, h := range map[string]http.Handler{"api": New(cfg), "health": NewHealth(cfg)} {
+		for _, path := range []string{"/healthz", "/openapi.json", "/api/v1/executions", "/nowhere", "/console/", "//", "/ops", "/ops/api/v1/me"} {
+			require.Equal(t, "same-origin", ask(t, h, "GET", path, "").Header().Get("Cross-Origin-Resource-Policy"), name+path)
+		}
+		require.Equal(t, "same-origin", ask(t, h, "BREW", "/healthz", "").Header().Get("Cross-Origin-Resource-Policy"), name)
+	}
 }
 
 func TestALogoutRemovesTheCookieOfThisStore(t *testing.T) {

@@ -169,6 +169,7 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 // clean refuses requests that the mux would answer itself with HTML: paths that it would redirect, and unknown methods.
 func clean(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Cross-Origin-Resource-Policy"] = []string{"same-origin"} // no other origin's page has it as an image or a script
 		p := r.URL.EscapedPath()
 		if p == "" || p[0] != '/' || ((strings.Contains(p, "//") || strings.Contains(p, "/.")) && path.Clean(p) != strings.TrimSuffix(p, "/")) {
 			writeProblem(w, messages.Problemf(messages.CodeNotFound, "the path %q is not in its shortest form", clip(r.URL.Path)))

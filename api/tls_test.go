@@ -157,6 +157,8 @@ func TestClientCertificatesHaveScopes(t *testing.T) {
 		"its token counts":    {boss, "POST", kill, []string{"Authorization", "Bearer " + readToken}, 403, `token \"token\"`},
 		"its bad token too":   {boss, "GET", "/api/v1/pools", []string{"Authorization", "Bearer wrong"}, 401, "not known here"},
 		"a page of elsewhere": {boss, "POST", kill, []string{"Origin", "https://evil.example"}, 403, "another origin"},
+		"its read":            {boss, "GET", "/api/v1/workers", []string{"Origin", "https://evil.example"}, 403, "another origin"},
+		"its image":           {boss, "GET", "/api/v1/workers", []string{"Sec-Fetch-Site", "same-site"}, 403, "another origin"},
 	} {
 		code, text, _ := s.call(s.client(c.cert), c.method, c.path, c.headers...)
 		require.Equal(t, c.status, code, "%s: %s", what, text)
