@@ -74,11 +74,16 @@ func (c *callers) call(_ context.Context, w *store.WebhookCall) webhook.Answer {
 // endHooked stores n executions with a webhook, round robin to the destinations, and has the recorder end them.
 func (o *office) endHooked(t *testing.T, n, destinations int) []messages.ExecutionID {
 	t.Helper()
+	return o.endHookedBy(t, "", n, destinations)
+}
+
+func (o *office) endHookedBy(t *testing.T, name string, n, destinations int) []messages.ExecutionID {
+	t.Helper()
 	batch, ids := make([]messages.Execution, n), make([]messages.ExecutionID, n)
 	changes := make([]store.Change, n)
 	for i := range batch {
 		ids[i] = messages.NewExecutionID()
-		batch[i] = messages.Execution{ID: ids[i], Action: "act", Pool: "pool", Webhook: &messages.Webhook{URL: fmt.Sprintf("https://h%d.example/", i%destinations)}}
+		batch[i] = messages.Execution{ID: ids[i], Action: "act", Pool: "pool", CreatedBy: name, Webhook: &messages.Webhook{URL: fmt.Sprintf("https://h%d.example/", i%destinations)}}
 		changes[i] = cancelOf(ids[i])
 	}
 	_, err := o.store.Submit(t.Context(), batch)
@@ -135,6 +140,33 @@ func testTwoBridges(t *testing.T, destinations int) {
 		require.Equal(t, messages.WebhookTold, o.hook(t, id).State)
 	}
 	require.LessOrEqual(t, c.most, 2*webhook.DestinationMax)
+}
+
+// Calls that hang for one who submits hold up nothing of another, at the same host or elsewhere.
+func TestCallsThatHangHoldUpNoneOfAnother(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, nil)
+	hang := make(chan struct{})
+	c := &callers{calls: map[messages.ExecutionID]int{}, under: map[string]int{}, answers: func(w *store.WebhookCall) webhook.Answer {
+		if w.Of.CreatedBy == "bad" {
+			<-hang
+		}
+		return webhook.Answer{Code: 200}
+	}}
+	o.spawnWebhooks(t, func(w *WebhooksConfig) { w.Call, w.Lease = c.call, time.Hour })
+	bad := o.endHookedBy(t, "bad", 200, 100)
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.under) > 20
+	}, 20*time.Second, 5*time.Millisecond, "they hang")
+	for _, id := range o.endHookedBy(t, "good", 20, 2) {
+		require.Eventually(t, func() bool { return o.hook(t, id).State == messages.WebhookTold }, 20*time.Second, 5*time.Millisecond)
+	}
+	close(hang)
+	for _, id := range bad {
+		require.Eventually(t, func() bool { return o.hook(t, id).State == messages.WebhookTold }, 20*time.Second, 5*time.Millisecond)
+	}
 }
 
 // The recorder's word of an outcome begins a look: nobody waits for the timer.

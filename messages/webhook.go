@@ -86,7 +86,7 @@ func (s *WebhookState) UnmarshalText(b []byte) error {
 type WebhookRecord struct {
 	Execution ExecutionID
 	Webhook
-	Destination string // host and port of the address
+	Destination string // host and port of the address, and who submitted
 	State       WebhookState
 	Tries       int
 	Since       time.Time // when it became due; zero: it has not

@@ -104,17 +104,17 @@ func checkWebhook(w *messages.Webhook) error {
 	if len(w.Secret) > messages.WebhookSecretMax {
 		return fmt.Errorf("webhook: %w: the name of its secret may have %d bytes, got %d", ErrInvalid, messages.WebhookSecretMax, len(w.Secret))
 	}
-	_, err := WebhookDestination(w)
+	_, err := WebhookDestination(w, "")
 	return err
 }
 
-// WebhookDestination returns the host and port of a webhook's address, by which its calls are bounded.
-func WebhookDestination(w *messages.Webhook) (string, error) {
+// WebhookDestination returns by what the calls of a webhook are bounded: the host and port of its address, and who submitted.
+func WebhookDestination(w *messages.Webhook, createdBy string) (string, error) {
 	t, err := webhook.Parse(w.URL)
 	if err != nil {
 		return "", fmt.Errorf("webhook: %w: %w", ErrInvalid, err)
 	}
-	return t.Destination(), nil
+	return webhook.Of(t.Destination(), createdBy), nil
 }
 
 // WebhookReason bounds the reason of a failed try.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,12 +48,41 @@ func TestDestinationsThatHangLeaveRoom(t *testing.T) {
 	now := time.Unix(1000, 0)
 	d.Take("good", 1, now)
 	d.Ended("good", true, 0, now)
-	hanging := 0
-	for i := range 1000 {
-		hanging += d.Take(fmt.Sprint("hangs ", i), 4, now)
+	for _, most := range []int{unprovenMax / 2, unprovenMax / 4, unprovenMax / 8} { // each has half of what the others leave
+		hanging := 0
+		for i := range 1000 {
+			hanging += d.Take(Of(fmt.Sprint("hangs-", i), fmt.Sprint("owner", most)), 4, now)
+		}
+		require.Equal(t, most, hanging)
 	}
-	require.Equal(t, unprovenMax, hanging)
 	require.Equal(t, DestinationMax, d.Take("good", 9, now))
+	require.Equal(t, 1, d.Take(Of("hangs-1", "another"), 4, now), "nor do they hold up another's first call to one of them")
+}
+
+// What fails or hangs for one who submits holds up nothing of another at the same host.
+func TestOneWhoSubmitsHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	var d Destinations
+	now := time.Unix(1000, 0)
+	bad, good := Of("host:443", "bad"), Of("host:443", "good")
+	require.Equal(t, 1, d.Take(bad, 30, now))
+	require.Equal(t, 1, d.Take(good, 1, now), "while the bad one hangs")
+	d.Ended(bad, false, 10*time.Second, now)
+	d.Ended(good, true, 0, now)
+	require.Zero(t, d.Take(bad, 30, now), "it pauses")
+	require.Equal(t, DestinationMax, d.Take(good, 30, now))
+	fresh := 0
+	for i := range 100 {
+		fresh += d.Take(Of("host:443", fmt.Sprint(i)), 8, now)
+	}
+	require.Equal(t, hostMax-DestinationMax, fresh, "the host has its bound, whoever submits")
+}
+
+func TestADestinationIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "h:1", Of("h:1", ""))
+	require.Equal(t, "h:1 ann lee", Of("h:1", "ann lee"))
+	require.Equal(t, "h:1 "+strings.Repeat("é", ownerMax/2), Of("h:1", strings.Repeat("é", ownerMax)))
 }
 
 // The bounds hold in every history, and what is under way is what was begun and has not ended.
@@ -62,7 +92,7 @@ func TestTheBoundsOfDestinations(t *testing.T) {
 		var d Destinations
 		now := time.Unix(1000, 0)
 		under := map[string]int{}
-		names := rapid.SliceOfN(rapid.StringMatching(`[a-z]`), 1, 30).Draw(t, "names")
+		names := rapid.SliceOfN(rapid.StringMatching(`[a-c]( [a-h])?`), 1, 30).Draw(t, "names")
 		total := 0
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			name := rapid.SampledFrom(names).Draw(t, "name")
@@ -81,8 +111,18 @@ func TestTheBoundsOfDestinations(t *testing.T) {
 			require.Equal(t, total, d.Calls())
 			require.LessOrEqual(t, total, CallsMax)
 			require.LessOrEqual(t, under[name], DestinationMax)
-			require.GreaterOrEqual(t, d.unproven, 0)
-			require.LessOrEqual(t, d.unproven, unprovenMax)
+			require.GreaterOrEqual(t, d.all.unproven, 0)
+			require.LessOrEqual(t, d.all.unproven, unprovenMax)
+			sum, hosts := share{}, 0
+			for _, s := range d.owners {
+				sum = share{sum.calls + s.calls, sum.unproven + s.unproven}
+			}
+			for _, n := range d.hosts {
+				require.LessOrEqual(t, n, hostMax)
+				hosts += n
+			}
+			require.Equal(t, d.all, sum)
+			require.Equal(t, total, hosts)
 		}
 	})
 }

@@ -70,6 +70,9 @@ func triesText(n int) string {
 	return fmt.Sprintf("%d tries", n)
 }
 
+// NoAnswer begins the failure of a call that got no answer; why there was none may follow.
+const NoAnswer = "no answer"
+
 // reason says why a try failed. It holds nothing of the answer but its status: what stands in it is not for whoever submitted.
 func reason(a Answer) string {
 	switch {

@@ -31,7 +31,7 @@ func (h *hookRows) add(e *messages.Execution) error {
 	if e.Webhook == nil {
 		return nil
 	}
-	destination, err := store.WebhookDestination(e.Webhook)
+	destination, err := store.WebhookDestination(e.Webhook, e.CreatedBy)
 	if err != nil {
 		return err
 	}

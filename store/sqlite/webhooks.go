@@ -15,7 +15,7 @@ func (w *writer) hook(e *messages.Execution) error {
 	if e.Webhook == nil {
 		return nil
 	}
-	destination, err := store.WebhookDestination(e.Webhook)
+	destination, err := store.WebhookDestination(e.Webhook, e.CreatedBy)
 	if err != nil {
 		return ofCall(err)
 	}

@@ -125,6 +125,7 @@ var suite = []named{
 	{"webhooks of every outcome", testWebhookOutcomes},
 	{"webhooks of retries", testWebhookRetries},
 	{"webhooks are taken by destination", testWebhookTaking},
+	{"webhooks of several who submit", testWebhookOwners},
 	{"webhooks of many takers", testWebhookRaces},
 	{"webhooks with long results", testWebhookLong},
 	{"webhooks that are given up", testWebhooksGivenUp},

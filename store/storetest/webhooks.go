@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/webhook"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -214,6 +215,30 @@ func testWebhookTaking(t *testing.T, k *kit) {
 	require.Len(t, calls, 3)
 	require.Eventually(t, func() bool { return len(k.takeHooks(t, names[2], 3, time.Hour)) == 3 }, 10*time.Second, 5*time.Millisecond,
 		"who took them has gone")
+}
+
+// testWebhookOwners checks that the rows of one host are taken apart for each who submits, those of retries too.
+func testWebhookOwners(t *testing.T, k *kit) {
+	by := func(name string) []messages.ExecutionID {
+		out := k.submit(t, many(2, func(e *messages.Execution) {
+			hooked("https://h.example/" + name)(e)
+			e.CreatedBy = name
+		})...)
+		k.end(t, out)
+		return []messages.ExecutionID{out[0].ID, out[1].ID}
+	}
+	ann, bob := by("ann"), by("bob")
+	due, err := k.DueDestinations(t.Context(), "", 10)
+	require.NoError(t, err)
+	require.Equal(t, []string{webhook.Of("h.example:443", "ann"), webhook.Of("h.example:443", "bob")}, due.Due)
+	for i, of := range [][]messages.ExecutionID{ann, bob} {
+		var taken []messages.ExecutionID
+		for _, c := range k.takeHooks(t, due.Due[i], 10, time.Hour) {
+			require.Equal(t, due.Due[i], c.Destination)
+			taken = append(taken, c.Execution)
+		}
+		require.ElementsMatch(t, of, taken)
+	}
 }
 
 // testWebhookRaces checks that of many takers at once each row has one, also of rows that were reported as due again meanwhile.
