@@ -244,7 +244,7 @@ func (s *server) get(c *call) error {
 		if bare {
 			removePayloads(&e)
 		}
-		return s.withRetry(c.r.Context(), &e), nil
+		return s.withRetry(c, &e), nil
 	})
 }
 
@@ -273,10 +273,10 @@ func removePayloads(e *messages.Execution) {
 }
 
 // withRetry shows an execution with its parameters and its retry.
-func (s *server) withRetry(ctx context.Context, e *messages.Execution) *form.ExecutionView {
-	view, answer := s.whole(e), s.Backend.RetryAnswer(ctx, e)
+func (s *server) withRetry(c *call, e *messages.Execution) *form.ExecutionView {
+	view, answer := s.whole(e), s.Backend.RetryAnswer(c.r.Context(), e)
 	view.Retry = &answer
-	s.withWebhook(ctx, e, view)
+	s.withWebhook(c, e, view)
 	return view
 }
 
@@ -331,7 +331,7 @@ func (s *server) wait(c *call) error {
 		if err != nil {
 			return nil, err
 		}
-		return s.withRetry(c.r.Context(), &e), nil
+		return s.withRetry(c, &e), nil
 	})
 }
 

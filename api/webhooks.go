@@ -1,13 +1,13 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/webhook"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -84,18 +84,28 @@ func (s *server) repeatWebhook(c *call) error {
 		if err != nil {
 			return nil, err
 		}
-		view := form.ViewWebhook(&r)
+		view := c.viewWebhook(&r)
 		return &view, nil
 	})
 }
 
 // withWebhook adds to a view who is told of the outcome. The execution is shown without it where that cannot be read.
-func (s *server) withWebhook(ctx context.Context, e *messages.Execution, to *form.ExecutionView) {
+func (s *server) withWebhook(c *call, e *messages.Execution, to *form.ExecutionView) {
 	if !e.Hooked {
 		return
 	}
-	if r, err := s.Backend.Webhook(ctx, e.ID); err == nil {
-		view := form.ViewWebhook(&r)
+	if r, err := s.Backend.Webhook(c.r.Context(), e.ID); err == nil {
+		view := c.viewWebhook(&r)
 		to.Webhook = &view
 	}
+}
+
+// viewWebhook shows a webhook. Why there was no answer is for those who may read what is of others: to whoever submits, it would tell
+// which names exist in the node's network, and what listens there.
+func (c *call) viewWebhook(r *messages.WebhookRecord) form.WebhookView {
+	view := form.ViewWebhook(r)
+	if before, _, found := strings.Cut(view.Error, webhook.NoAnswer); found && c.blind {
+		view.Error = before + webhook.NoAnswer
+	}
+	return view
 }

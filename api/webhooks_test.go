@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/webhook"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -21,13 +24,48 @@ func (b *backend) given(t *testing.T, n int) (ids []messages.ExecutionID) {
 		require.NoError(t, err)
 		_, err = b.Apply(t.Context(), []store.Change{&store.Cancel{ID: e.ID, By: "n"}})
 		require.NoError(t, err)
-		calls, err := b.TakeWebhooks(t.Context(), []store.WebhookTake{{Destination: "hooks.example:443", Limit: 1}}, 0)
+		calls, err := b.TakeWebhooks(t.Context(), []store.WebhookTake{{Destination: webhook.Of("hooks.example:443", "n"), Limit: 1}}, 0)
 		require.NoError(t, err)
 		require.Len(t, calls, 1)
 		require.NoError(t, b.ReportWebhooks(t.Context(), []store.WebhookReport{{Execution: e.ID, Claim: calls[0].Claim, State: messages.WebhookGivenUp, Tries: 1, Code: 410, Error: "gone"}}))
 		ids = append(ids, e.ID)
 	}
 	return ids
+}
+
+// Why a call got no answer would tell whoever submits which names there are in the node's network, and what listens.
+func TestWhoOnlySubmitsIsNotToldWhyThereWasNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b, Access: withTokens(t, []Token{
+		{Name: "n", Secret: submitToken, Scopes: []Scope{ScopeSubmit}}, {Name: "reader", Secret: readToken, Scopes: []Scope{ScopeRead}},
+	})})
+	for stored, shown := range map[string]string{
+		"no answer: the host's name cannot be looked up":                "no answer",
+		"given up after 3 tries: no answer: the connection was refused": "given up after 3 tries: no answer",
+		"answered 500":            "answered 500",
+		"not signed, so not sent": "not signed, so not sent",
+	} {
+		id := b.given(t, 1)[0]
+		require.NoError(t, b.fails(id, stored))
+		one := executionsPath + "/" + id.String()
+		for token, want := range map[string]string{submitToken: shown, readToken: stored} {
+			e := read[form.ExecutionView](t, ask(t, h, "GET", one, "", "Authorization", "Bearer "+token), 200)
+			require.Equal(t, want, e.Webhook.Error)
+		}
+	}
+}
+
+// fails stores that another call of a webhook failed.
+func (b *backend) fails(id messages.ExecutionID, why string) error {
+	if _, err := b.Store.RepeatWebhook(context.Background(), id); err != nil {
+		return err
+	}
+	calls, err := b.TakeWebhooks(context.Background(), []store.WebhookTake{{Destination: webhook.Of("hooks.example:443", "n"), Limit: 1}}, 0)
+	if err != nil || len(calls) != 1 {
+		return fmt.Errorf("%d calls: %w", len(calls), err)
+	}
+	return b.ReportWebhooks(context.Background(), []store.WebhookReport{{Execution: id, Claim: calls[0].Claim, State: messages.WebhookGivenUp, Tries: 1, Error: why}})
 }
 
 func TestWebhooksAreListedAndCalledAgain(t *testing.T) {

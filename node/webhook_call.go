@@ -103,7 +103,7 @@ func (w *webhookCaller) call(ctx context.Context, c *store.WebhookCall) webhook.
 	response, err := client.Do(request)
 	if err != nil {
 		w.logger.Debug("webhook got no answer", append(c.Of.LogFields(), "error", withoutURL(err))...)
-		return webhook.Answer{Failure: failureOf(err)}
+		return webhook.Answer{Failure: webhook.NoAnswer + ": " + failureOf(err)}
 	}
 	defer response.Body.Close()                                            // its status is what counts
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, webhookBody)) // so that the connection can be used again
@@ -159,7 +159,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// failureOf says why there was no answer, in words that show nothing of the node's network to whoever submitted.
+// failureOf says why there was no answer, without addresses. Those who only submit are not shown it.
 func failureOf(err error) string {
 	var refused forbidden
 	var name *net.DNSError
@@ -175,7 +175,7 @@ func failureOf(err error) string {
 	case errors.As(err, &certificate):
 		return "the certificate is not valid for the host"
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer within " + webhookTime.String()
+		return "none came within " + webhookTime.String()
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection was refused"
 	case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):

@@ -105,7 +105,7 @@ func TestWhatBecomesOfACall(t *testing.T) {
 	call := func(path string) webhook.Answer { return caller.call(t.Context(), hookAt(server.URL+path)) }
 	require.Equal(t, webhook.Answer{Code: 200}, call("/"))
 	require.Equal(t, webhook.Answer{Code: 503, RetryAfter: "7"}, call("/later"))
-	require.Equal(t, webhook.Answer{Failure: "the connection broke off without an answer"}, call("/drops"))
+	require.Equal(t, webhook.Answer{Failure: "no answer: the connection broke off without an answer"}, call("/drops"))
 	require.Equal(t, 200, call("/endless").Code, "no more of an answer is read than is needed")
 	brief, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()

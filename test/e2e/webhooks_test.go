@@ -229,7 +229,7 @@ func TestAReceiverThatIsDownIsToldLater(t *testing.T) {
 	require.NoError(t, held.Close())
 	e := n.submit(t, "core.echo", object{"message": "hi"}, object{"webhook": object{"url": "http://" + address, "secret": "billing"}})
 	await(t, "it is tried in vain", func() bool {
-		return n.hooked(t, e.text("id"), "due").text("error") == "the connection was refused"
+		return n.hooked(t, e.text("id"), "due").text("error") == "no answer: the connection was refused"
 	})
 	v := &receiver{}
 	listener, err := net.Listen("tcp", address)
