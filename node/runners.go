@@ -46,7 +46,7 @@ func (c *poolConfigs) programEnv(p *pack.Pool) []string {
 
 // launch is what the pool's programs are started with.
 func (c *poolConfigs) launch(p *pack.Pool) runtime.Launch {
-	return runtime.Launch{Interpreter: c.cfg.Interpreters[p.Runtime], SDK: c.catalog.kits.of(p), Root: p.Root, Command: p.Command, Env: p.Env}
+	return runtime.Launch{Interpreter: c.cfg.Interpreters[p.Runtime], SDK: c.catalog.kits.of(p), Root: p.Root, Command: p.Command, Env: p.Env, BigNumbers: p.BigNumbers}
 }
 
 // program is what each worker of the pool keeps. Without a folder of the pool's own it runs in the data folder.

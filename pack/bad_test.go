@@ -195,7 +195,7 @@ func TestBadPackFiles(t *testing.T) {
 		{"pools: [{name: m, runtime: python, recycle: {max_age: 1}}]",
 			"pack core: pool m: recycle.max_age must be a duration like 500ms, 30s or 1h, got the number 1" + place},
 		{"pools: [{name: m, runtime: python, size: 1}]", "pack core: pool m: unknown key size: the keys are name, runtime, command, workers, env, secrets, user, " +
-			"umask, limits, recycle, health, init_timeout, snapshot_every" + place},
+			"umask, limits, recycle, health, init_timeout, snapshot_every, big_numbers" + place},
 		{"pools: [{name: m, runtime: python, secrets: {KEY: hunter2}}]",
 			"pack core: pool m: secrets.KEY must say where its value is, {file: /path} or {env: NAME}, and not the value itself" + place},
 		{"pools: [{name: m, runtime: python, secrets: {KEY: {file: key}}}]", `pack core: pool m: secrets.KEY.file must be an absolute path on the node, got "key"` + place},
@@ -219,6 +219,8 @@ func TestBadPackFiles(t *testing.T) {
 		{"pools: [{name: m, runtime: python, snapshot_every: 0}]", "pack core: pool m: snapshot_every must be 1 to 1073741824, got 0" + place},
 		{"pools: [{name: m, runtime: shell, snapshot_every: 1}]",
 			"pack core: pool m: snapshot_every means nothing for runtime shell, which starts a program for each execution" + place},
+		{"pools: [{name: m, runtime: python, big_numbers: text}]", "pack core: pool m: big_numbers is for pools of runtime node only" + place},
+		{"pools: [{name: m, runtime: node, big_numbers: float}]", `pack core: pool m: big_numbers must be error, bigint or text, got "float"` + place},
 		{"pools: [{name: m, runtime: process, command: []}]", "pack core: pool m: command is empty: give the program and its arguments as a list" + place},
 	} {
 		dir := write(t, files{"pack.yaml": goodPack + c.lines + "\n", "actions/a.yaml": "name: a\nruntime: go\n"})

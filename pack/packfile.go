@@ -132,6 +132,11 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 	}
 	p.Min, p.Max = f.workers(l.options.Workers[p.Runtime])
 	l.readSettings(f, p, spec)
+	if spec != nil && spec.BigNumbers {
+		p.BigNumbers = f.choice("big_numbers", "error", "bigint", "text")
+	} else {
+		f.forbid("is for pools of "+l.runtimes(func(s *runtime.Spec) bool { return s.BigNumbers })+" only", "big_numbers")
+	}
 	f.done()
 	if name == "" {
 		return

@@ -48,7 +48,9 @@ type Pool struct {
 	Init     time.Duration // the bound on hello; 0: the default
 	// SnapshotEvery is after how many executions of a session its state is saved; 0: only when its worker leaves.
 	SnapshotEvery int
-	Actions       []string // refs
+	// BigNumbers is how parameters have the numbers that the runtime's language cannot hold: error, bigint or text; empty: error.
+	BigNumbers string
+	Actions    []string // refs
 	// Fingerprint changes whenever running workers must be replaced: with any field above but Min and Max. For runtimes
 	// that keep a process, it also changes with the code and version of every pack that the pool serves.
 	Fingerprint string

@@ -6,6 +6,12 @@ import "github.com/troupe-run/troupe/sdk"
 var node = Spec{
 	Name: "node", Lifetime: LongLived, Code: File, Example: "work.mjs:run", Process: "node process",
 	Workers: Count{PerCore: 1}, WorkersMax: 10_000,
-	Interpreter: Interpreter{Title: "Node.js", Default: "node"},
-	Start:       func(l Launch) Program { return Program{Argv: []string{l.Interpreter, sdk.NodeMain(l.SDK)}} },
+	Interpreter: Interpreter{Title: "Node.js", Default: "node"}, BigNumbers: true,
+	Start: func(l Launch) Program {
+		p := Program{Argv: []string{l.Interpreter, sdk.NodeMain(l.SDK)}}
+		if l.BigNumbers != "" {
+			p.Env = []string{"TROUPE_BIG_NUMBERS=" + l.BigNumbers}
+		}
+		return p
+	},
 }

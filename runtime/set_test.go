@@ -86,6 +86,8 @@ func TestPrograms(t *testing.T) {
 			Argv: []string{"py", "-m", "troupe_worker"},
 			Env:  []string{"PYTHONPATH=/data/sdk/python:/own", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}}},
 		{&node, Launch{Interpreter: "node", SDK: "/data"}, Program{Argv: []string{"node", "/data/sdk/node/main.mjs"}}},
+		{&node, Launch{Interpreter: "node", SDK: "/data", BigNumbers: "text"},
+			Program{Argv: []string{"node", "/data/sdk/node/main.mjs"}, Env: []string{"TROUPE_BIG_NUMBERS=text"}}},
 		{&process, Launch{Root: "/pack", Command: []string{"bin/own", "-v"}}, Program{Argv: []string{"/pack/bin/own", "-v"}}},
 		{&shell, Launch{Root: "/pack", Command: []string{"echo", "a/b"}}, Program{Argv: []string{"echo", "a/b"}}},
 		{&shell, Launch{Root: "/pack", Command: []string{"/bin/echo"}}, Program{Argv: []string{"/bin/echo"}}},

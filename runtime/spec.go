@@ -31,6 +31,8 @@ type Spec struct {
 	Process string
 	// SDK says how programs find the runtime's SDK, if they find it by a variable.
 	SDK SDK
+	// BigNumbers says that the language's numbers are of 64 bits with a point: a pool may choose what becomes of others.
+	BigNumbers bool
 	// Start says how a program is started: a worker's program, or with OneShot an execution's. Nil with InNode.
 	Start func(Launch) Program
 }
@@ -75,6 +77,7 @@ type Launch struct {
 	Command     []string          // as written in the pack; of runtimes with Code Command
 	Entrypoint  string            // of the action; only with OneShot
 	Env         map[string]string // the pool's own
+	BigNumbers  string            // the pool's choice; empty: the SDK's default
 }
 
 // Program is how a program is started.
