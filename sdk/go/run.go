@@ -8,11 +8,15 @@ import (
 	"math"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// resultMax bounds the bytes of a result. A larger one fails its execution.
-const resultMax = 8 << 20
+// Bounds in bytes. A larger result or piece fails its execution.
+const (
+	resultMax = 8 << 20
+	chunkMax  = frameMax - 1024
+)
 
 // Session is an execution's session. State belongs to the handlers and lives while the session stays with this worker.
 // Lost says that an earlier state is lost. Hit says that this is the session's own worker.
@@ -39,21 +43,56 @@ type Run struct {
 	server *server
 	id     uint64
 	close  bool
+	ended  atomic.Bool
 }
 
-// Progress reports how far the run is: a fraction from 0 to 1 and a short text.
+// ErrEnded is what the methods of a Run return that has ended.
+var ErrEnded = errors.New("the run has ended")
+
+// Progress reports how far the run is: a fraction from 0 to 1, or NaN for none, and a short text.
 func (r *Run) Progress(fraction float64, message string) error {
-	return r.server.emit(map[string]any{"event": "progress", "id": r.id, "fraction": min(1, max(0, fraction)), "message": message})
+	var part any
+	if !math.IsNaN(fraction) {
+		part = min(1, max(0, fraction))
+	}
+	return r.emit(map[string]any{"event": "progress", "id": r.id, "fraction": part, "message": clip(message, textMax)})
 }
 
-// Chunk streams a piece of the result.
+// Chunk streams a piece of the result. A piece that is not JSON, or too large, is an *Error: a handler that returns it fails for good.
 func (r *Run) Chunk(data any) error {
-	return r.server.emit(map[string]any{"event": "chunk", "id": r.id, "data": data})
+	text, err := encode(data)
+	switch {
+	case err != nil:
+		return notJSON("the chunk", data, err)
+	case len(text) > chunkMax:
+		return tooLarge("the chunk", len(text), chunkMax)
+	}
+	return r.emit(map[string]any{"event": "chunk", "id": r.id, "data": json.RawMessage(text)})
 }
 
 // Log writes a log line of the run; level is debug, info, warn or error.
 func (r *Run) Log(level, message string) error {
-	return r.server.emit(map[string]any{"event": "log", "id": r.id, "level": level, "message": message})
+	return r.emit(map[string]any{"event": "log", "id": r.id, "level": level, "message": clip(message, textMax)})
+}
+
+func (r *Run) emit(event map[string]any) error {
+	if r.ended.Load() {
+		return ErrEnded
+	}
+	return r.server.emit(event)
+}
+
+// Go calls f in a goroutine of its own. If f panics, the process lives on, and the panic is told on this run, also after its end. A panic
+// in any other goroutine that the handler starts ends the process.
+func (r *Run) Go(f func()) {
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				_ = r.server.fault(r, panicked(p))
+			}
+		}()
+		f()
+	}()
 }
 
 // CloseWorker requests that this worker is replaced after the run. Call it from the handler's own goroutine.
@@ -86,6 +125,7 @@ func (s *server) execute(ctx context.Context, r request) error {
 func (s *server) run(ctx context.Context, cancel context.CancelFunc, handler Handler, run *Run) {
 	defer cancel()
 	value, err := call(ctx, handler, run)
+	run.ended.Store(true)
 	cancelled := errors.Is(ctx.Err(), context.Canceled)
 	s.mu.Lock()
 	s.runs, s.cancel = 0, nil
@@ -94,47 +134,56 @@ func (s *server) run(ctx context.Context, cancel context.CancelFunc, handler Han
 		_ = s.fail(run.id, describe(err, cancelled), run.close)
 		return
 	}
-	data, err := json.Marshal(value)
+	data, err := encode(value)
 	switch {
 	case err != nil:
-		_ = s.fail(run.id, &Error{Code: "result_not_json", Message: "the handler's result: " + err.Error()}, run.close)
+		_ = s.fail(run.id, notJSON("the result", value, err), run.close)
 	case len(data) > resultMax:
-		_ = s.fail(run.id, &Error{Code: "result_too_large",
-			Message: fmt.Sprintf("the result has %d bytes, the limit is %d", len(data), resultMax)}, run.close)
+		_ = s.fail(run.id, tooLarge("the result", len(data), resultMax), run.close)
 	default:
 		_ = s.answer(run.id, json.RawMessage(data), run.close)
 	}
 }
 
-// call runs the handler. A panic becomes an error of the execution with the stack in its details.
+// call runs the handler. A panic becomes an error of the execution with the stack in its details, and so does a handler that ends its
+// goroutine: it runs in one of its own.
 func call(ctx context.Context, handler Handler, run *Run) (value any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &Error{Code: "action_error", Message: fmt.Sprintf("panic: %v", p), Details: map[string]string{"stack": string(debug.Stack())}}
-		}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = &Error{Code: "action_error", Message: "the handler ended its goroutine"}
+		defer func() {
+			if p := recover(); p != nil {
+				err = panicked(p)
+			}
+		}()
+		value, err = handler(ctx, run)
 	}()
-	return handler(ctx, run)
+	<-done
+	return value, err
+}
+
+func panicked(p any) *Error {
+	return &Error{Code: "action_error", Message: fmt.Sprintf("panic: %v", p), Details: map[string]string{"stack": clip(string(debug.Stack()), textMax)}}
 }
 
 func describe(err error, cancelled bool) *Error {
-	var e *Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case cancelled && errors.Is(err, context.Canceled):
+	own, _ := guarded(func() (*Error, error) {
+		var e *Error
+		errors.As(err, &e)
+		return e, nil
+	})
+	if own != nil {
+		return own
+	}
+	if ended, _ := guarded(func() (bool, error) { return errors.Is(err, context.Canceled), nil }); cancelled && ended {
 		return &Error{Code: "cancelled", Message: "the execution was cancelled"}
 	}
-	return &Error{Code: "action_error", Message: err.Error(), Type: typeOf(err)}
-}
-
-// typeOf returns the first type in the error's chain that is not a generic one of fmt or errors.
-func typeOf(err error) string {
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if name := fmt.Sprintf("%T", e); !strings.HasPrefix(name, "*fmt.") && !strings.HasPrefix(name, "*errors.") {
-			return strings.TrimPrefix(name, "*")
-		}
+	e := &Error{Code: "action_error", Message: textOf(err), Types: typesOf(err)}
+	if len(e.Types) > 0 {
+		e.Type = e.Types[0]
 	}
-	return ""
+	return e
 }
 
 // enter returns the held session, or a new one if its epoch is newer. With a stale epoch it returns a session that is

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -24,12 +25,14 @@ type Handler func(ctx context.Context, run *Run) (any, error)
 
 // Error is an execution's error with its own code. If Retriable is nil, Troupe decides whether to retry.
 type Error struct {
-	Code        string `json:"code"`
-	Message     string `json:"message"`
-	Type        string `json:"type,omitempty"` // type of the original error; an action's retry.on and never_on may name it
-	Retriable   *bool  `json:"retriable,omitempty"`
-	WorkerFault bool   `json:"worker_fault,omitempty"` // counts against this worker's health
-	Details     any    `json:"details,omitempty"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Type    string `json:"type,omitempty"` // type of the original error; an action's retry.on and never_on may name it
+	// Types are the types in the chain of the original error, the outermost first; retry.on and never_on may name any.
+	Types       []string `json:"types,omitempty"`
+	Retriable   *bool    `json:"retriable,omitempty"`
+	WorkerFault bool     `json:"worker_fault,omitempty"` // counts against this worker's health
+	Details     any      `json:"details,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
@@ -72,8 +75,11 @@ func ServePipes(ctx context.Context, handlers map[string]Handler, in io.ReadClos
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
 			return nil
 		}
+		var bad *undecodable
 		if err == nil {
 			err = s.handle(ctx, r)
+		} else if errors.As(err, &bad) && bad.id != 0 { // an error of that request, and not of the stream
+			err = s.fail(bad.id, &Error{Code: "invalid_request", Message: bad.Error()}, false)
 		}
 		if err != nil || r.Command == "shutdown" {
 			return err
@@ -85,6 +91,7 @@ func ServePipes(ctx context.Context, handlers map[string]Handler, in io.ReadClos
 type server struct {
 	handlers map[string]Handler
 	sessions map[string]*Session // by id; only the loop uses it
+	faults   atomic.Bool         // the node takes fault events
 
 	mu     sync.Mutex
 	out    io.Writer
@@ -105,6 +112,7 @@ type arguments struct {
 	Epoch    int64    `json:"epoch"`
 	Protocol int      `json:"protocol"`
 	Actions  []action `json:"actions"`
+	Faults   bool     `json:"faults"`
 }
 
 type action struct {
@@ -141,6 +149,7 @@ func (s *server) hello(id uint64, args arguments) error {
 	if args.Protocol != 1 {
 		return s.fail(id, &Error{Code: "load_error", Message: fmt.Sprintf("the node speaks protocol %d and this SDK 1", args.Protocol)}, false)
 	}
+	s.faults.Store(args.Faults)
 	for _, a := range args.Actions {
 		if s.find(a.Ref) == nil {
 			return s.fail(id, &Error{Code: "load_error", Message: fmt.Sprintf("this program does not serve action %q", a.Ref)}, false)

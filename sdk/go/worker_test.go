@@ -161,12 +161,12 @@ func TestExecute(t *testing.T) {
 	for action, want := range map[string]Error{
 		"t.fails":   {Code: "action_error", Message: "no such thing"},
 		"t.own":     {Code: "busy", Message: "later", Details: []any{1.0}},
-		"t.typed":   {Code: "action_error", Message: "open: open x: file does not exist", Type: "fs.PathError"},
+		"t.typed":   {Code: "action_error", Message: "open: open x: file does not exist", Type: "fs.PathError", Types: []string{"fs.PathError"}},
 		"t.again":   {Code: "busy", Message: "later", Retriable: &yes},
 		"t.never":   {Code: "action_error", Message: "no such city", Retriable: &no},
 		"t.gone":    {Code: "action_not_found", Message: `this program does not serve action "t.gone"`},
-		"t.channel": {Code: "result_not_json", Message: "the handler's result: json: unsupported type: chan int"},
-		"t.large":   {Code: "result_too_large", Message: "the result has 9437186 bytes, the limit is 8388608"},
+		"t.channel": {Code: "result_not_json", Message: "the result is not JSON: it is a chan int", Retriable: &no},
+		"t.large":   {Code: "result_too_large", Message: "the result has 9437186 bytes, the limit is 8388608", Retriable: &no},
 	} {
 		require.Equal(t, want, *n.ask("execute", execution(action, nil)).Error, action)
 	}
@@ -208,7 +208,7 @@ func TestTheDeadlineEndsARun(t *testing.T) {
 	args["deadline_ms"] = 20
 	n.send("execute", args)
 	require.Equal(t, "progress", n.read().Event)
-	require.Equal(t, Error{Code: "action_error", Message: "context deadline exceeded", Type: "context.deadlineExceededError"}, *n.read().Error)
+	require.Equal(t, Error{Code: "action_error", Message: "context deadline exceeded", Type: "context.deadlineExceededError", Types: []string{"context.deadlineExceededError"}}, *n.read().Error)
 }
 
 func TestSessionsKeepStateByEpoch(t *testing.T) {
