@@ -201,7 +201,7 @@ HELLO = {"protocol": 1, "sdk": "test", "version": "1", "pid": os.getpid(), "capa
 state = {}
 def handle(id, command, args):
     if command == "hello": result(id, HELLO)
-    elif command == "execute": execute(id, args)
+    elif command == "execute": execute(id, args) if isinstance(args, dict) else error(id, "invalid_request")
     elif command == "shutdown":
         result(id, {})
         leave()
@@ -281,6 +281,9 @@ def handle(id, command, args): error(id, "no") if args.get("session") == "nobody
 	{"reads 64 KiB at most", "large_frame", `
 inner = take
 def take(n): return inner(n) if n < 65536 else time.sleep(30)`, "no answer to ping"},
+	{"ends with a request that it cannot decode", "undecodable", `
+inner = error
+def error(id, code): os._exit(3) if code == "invalid_request" else inner(id, code)`, "exit status 3"},
 	{"ignores shutdown", "shutdown", "def leave(): pass", "did not exit after shutdown"},
 	{"shutdown with a status", "shutdown", "def leave(): os._exit(4)", "exit status 4"},
 	{"outlives its input", "end_of_input", "def at_end(): time.sleep(30)", "did not exit when its input ended"},

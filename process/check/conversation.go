@@ -156,6 +156,7 @@ func (t *conversation) take(e process.Event) {
 		if e.ID != 0 {
 			t.sign("log", e.ID)
 		}
+	case process.Fault: // of no request; hello said that it is taken
 	case process.Wrote:
 		if !e.Stderr && len(t.stdout) < outputMax {
 			t.stdout = append(t.stdout, e.Data[:min(len(e.Data), outputMax)]...)

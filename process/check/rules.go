@@ -38,10 +38,11 @@ func rules() []rule {
 		{name: "snapshot", needs: "snapshot", advice: `answer snapshot with {"state": …} and let a restore of that state give the same snapshot again`, test: testSnapshot},
 		{name: "large_frame", advice: "take frames of up to 16 MiB: read until the whole length has come", test: testLarge},
 		{name: "burst", advice: "requests may come in one read: keep what follows a frame for the next", test: testBurst},
+		{name: "undecodable", advice: "answer a frame that you cannot decode with an error of its request, whose id comes first, and run on", test: testUndecodable},
 		{name: "shutdown", advice: "answer shutdown with {} and exit with status 0 within a second", test: testShutdown},
 		{name: "end_of_input", advice: "exit when descriptor 3 ends: the node is gone", test: testEOF},
 		{name: "frames", totals: true, advice: "write 4 bytes of length, big-endian, then one JSON object in UTF-8 of at most 16 MiB; nothing else goes to descriptor 4", test: testFrames},
-		{name: "ids", totals: true, advice: "repeat the request's id in its answer, and the execute's id in progress, chunk and log", test: testIDs},
+		{name: "ids", totals: true, advice: "repeat the request's id in its answer, and the execute's id in progress, chunk and log; a fault has the id 0", test: testIDs},
 		{name: "one_answer", totals: true, advice: "answer every request exactly once", test: testOnce},
 		{name: "stdout", totals: true, advice: "standard output is the program's own and captured; write frames to descriptor 4", test: testStdout},
 	}
@@ -86,6 +87,22 @@ func testBurst(ctx context.Context, c *checker) (string, error) {
 		}
 	}
 	return fmt.Sprintf("%d pings at once", count), nil
+}
+
+// testUndecodable sends an execute whose args are not as described. Only that request may suffer.
+func testUndecodable(ctx context.Context, c *checker) (string, error) {
+	talk, err := c.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	reply, err := talk.ask(ctx, "execute", []any{"no arguments"}, c.opts.Patience)
+	if err == nil && reply.Err == nil {
+		err = fmt.Errorf("an execute without arguments got a result")
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(reply.Err.Code), c.must(ctx, talk, "ping", map[string]any{})
 }
 
 // exitTime is how long a program may take to exit: the node's grace after the first step of the stop ladder.

@@ -31,7 +31,12 @@ sub read_frame {
     my $size = unpack 'N', $head;
     die "a frame of $size bytes\n" if $size == 0 || $size > $FRAME_MAX;
     my $body = read_bytes($size);
-    return defined $body ? $json->decode($body) : undef;
+    return undef unless defined $body;
+    my $request = eval { $json->decode($body) };
+    return $request if ref $request eq 'HASH' && defined $request->{command};
+    # A frame of the right length that cannot be decoded is an error of its request, whose id comes first.
+    die "a frame is not a request\n" unless $body =~ /^\s*\{\s*"id"\s*:\s*(\d{1,15})\s*[,}]/;
+    return { id => $1 + 0, command => '', broken => $@ || 'a request has a command' };
 }
 
 sub send_frame {
@@ -105,6 +110,10 @@ my %commands = (
 
 while (my $request = read_frame()) {
     my ($id, $command) = @$request{qw(id command)};
+    if ($request->{broken}) {
+        failure($id, 'invalid_request', "$request->{broken}");
+        next;
+    }
     if ($command eq 'shutdown') {
         result($id, {});
         exit 0;
