@@ -87,7 +87,7 @@ class Writer {
 
   #object(value) {
     if (this.#above.includes(value)) throw new Refusal("is a part of itself");
-    if (this.#above.length === DEPTH_MAX) throw new Refusal(`is deeper than ${DEPTH_MAX} levels`);
+    if (this.#above.length === DEPTH_MAX) throw new Refusal(`is nested deeper than ${DEPTH_MAX} levels`);
     this.#above.push(value);
     if (Array.isArray(value)) this.#array(value);
     else this.#members(value);

@@ -101,7 +101,7 @@ on("what is not JSON is refused by its path, as a result, a piece and in details
   const want = {
     nan: "/a/0 is NaN", infinite: "it is -Infinity", map: "/b is a Map", set: "it is a Set", error: "/0 is an Odd", bytes: "it is an Uint8Array", big: "/n is a bigint",
     undef: "/0 is undefined", fn: "/f is a function", symbol: "/a~1b~0 is a symbol", hole: "/0 is undefined", loop: "/b/a is a part of itself", half: "/s has half",
-    promise: "/0 is a Promise", params: "it is an URLSearchParams", deep: "is deeper than 100 levels", trap: "it cannot be read: Error: trap",
+    promise: "/0 is a Promise", params: "it is an URLSearchParams", deep: "is nested deeper than 100 levels", trap: "it cannot be read: Error: trap",
     json: "/at cannot be read: Error: no", box: "/0 is NaN", regexp: "it is a RegExp",
   };
   for (const [what, text] of Object.entries(want)) {
