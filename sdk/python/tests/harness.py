@@ -112,9 +112,14 @@ class Worker:
         assert event["event"] == "progress", event
         return request
 
-    def hello(self, *functions, file="a.py"):
+    def hello(self, *functions, file="a.py", **more):
         actions = [{"ref": "t." + f, "root": self.root.name, "entrypoint": "%s:%s" % (file, f)} for f in functions]
-        return self.ask("hello", protocol=1, worker="n/p/0", generation=1, pool="p", actions=actions)
+        return self.ask("hello", protocol=1, worker="n/p/0", generation=1, pool="p", actions=actions, **more)
+
+    def raw(self, text):
+        """Send a frame of the given bytes, and return the next event."""
+        self.write(struct.pack(">I", len(text)) + text)
+        return self.event()
 
     def close_input(self):
         os.close(self.requests)

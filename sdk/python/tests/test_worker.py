@@ -183,7 +183,7 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(self.worker.ask("hello", protocol=2)["error"]["code"], "load_error")
 
     def test_results(self):
-        for parameters in ({"a": [1, None, "é \U0001f600 \ud800"]}, {}):
+        for parameters in ({"a": [1, None, "é \U0001f600 \\ud800"]}, {}):
             self.assertEqual(self.worker.run("echo", parameters)["data"], parameters)
         self.assertEqual(self.worker.run("one", {"b": 2})["data"], {"b": 2})
         self.assertEqual(self.worker.run("later")["data"], "later")
@@ -210,7 +210,8 @@ class WorkerTest(unittest.TestCase):
         self.assertIn("in fails", error["details"]["traceback"])
         self.assertNotIn("runtime.py", error["details"]["traceback"])
         self.assertEqual(self.error(self.worker.run("own_error")), {
-            "code": "rate_limited", "message": "busy", "type": "ActionError", "retriable": True, "worker_fault": True, "details": {"a": 1}})
+            "code": "rate_limited", "message": "busy", "type": "ActionError", "types": ["ActionError", "Exception"],
+            "retriable": True, "worker_fault": True, "details": {"a": 1}})
         self.assertIn("sys.exit(3)", self.error(self.worker.run("exits"))["message"])
         self.assertTrue(self.worker.run("closes")["close"])
 
@@ -351,7 +352,7 @@ class WorkerTest(unittest.TestCase):
             self.assertEqual(behind, [1, True, 4], "an old state comes with the loss told")
             self.assertEqual(other.run("behind", session=session(3))["data"], [1, False, 0])
         self.worker.run("keeps_a_set", session=session())
-        self.assertEqual(self.error(self.worker.ask("snapshot", session="alice", epoch=1))["code"], "snapshot_failed")
+        self.assertEqual(self.error(self.worker.ask("snapshot", session="alice", epoch=1))["code"], "result_not_json")
 
     def test_health_hook(self):
         self.worker.hello("sick")
@@ -405,7 +406,7 @@ class LoadTest(unittest.TestCase):
 
     def test_an_execute_of_a_missing_file(self):
         with Worker() as worker:
-            self.assertEqual(worker.run("run")["error"]["code"], "action_not_found")
+            self.assertEqual(worker.run("run")["error"]["code"], "load_error")
 
     def test_a_module_is_loaded_once_and_may_import_its_pack(self):
         files = {"actions/a.py": """

@@ -2,14 +2,20 @@
 
 import json
 import os
+import re
 from _thread import allocate_lock
+from collections import deque
 
-from .errors import ProtocolError
+from . import foreign
+from .errors import BadRequest, ProtocolError
 
 FRAME_MAX = 16 << 20  # bytes of one frame
 READ_SIZE = 64 << 10  # bytes of one read: what a pipe holds
+LATER_MAX = 1000  # frames that wait for the end of another
+_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*([0-9]{1,19})\s*[,}]')  # how a node begins a request
 
-_scan = json.JSONDecoder().scan_once
+_INFINITY = float("inf")
+
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 encode = _encoder.encode
 
@@ -23,6 +29,7 @@ class Channel:
         self._pipes = tuple((fd, _identity(fd)) for fd in (fd_in, fd_out))
         self._rest = b""  # bytes read past the last frame
         self._sending = allocate_lock()
+        self._later = deque()
         # A child of the action must not have the pipes: the node would not see the end of this process.
         os.set_inheritable(fd_in, False)
         os.set_inheritable(fd_out, False)
@@ -43,7 +50,7 @@ class Channel:
         self._pipes = ()
 
     def read(self):
-        """Return the next request, or None at the end of the input. Raises ProtocolError."""
+        """Return the next request, or None at the end of the input. Raises BadRequest and ProtocolError."""
         data = self._rest or os.read(self._in, READ_SIZE)
         # The usual case first: one read gives exactly one frame.
         size = int.from_bytes(data[:4], "big")
@@ -77,18 +84,44 @@ class Channel:
             have += len(more)
 
     def send(self, text):
-        """Write one frame. Raises ValueError if it is too large. Ends the process if the node is gone."""
-        payload = text.encode("ascii")  # encode escapes everything else
-        if len(payload) > FRAME_MAX:
-            raise ValueError("a frame of %d bytes is above the limit of %d" % (len(payload), FRAME_MAX))
-        frame = len(payload).to_bytes(4, "big") + payload
+        """Write one frame. Ends the process if the node is gone."""
+        frame = _framed(text)
+        with self._sending:
+            self._write(frame)
+        self._write_later()
+
+    def send_later(self, text):
+        """Write one frame now, or, while a frame is being written, after it.
+
+        It does not wait, because it may be called by a finalizer in the middle of send.
+        """
+        if len(self._later) < LATER_MAX:
+            self._later.append(_framed(text))
+        self._write_later()
+
+    def _write_later(self):
+        # Whoever holds the lock looks here again after it has released it, so no frame is left.
+        while self._later and self._sending.acquire(False):
+            try:
+                if self._later:
+                    self._write(self._later.popleft())
+            finally:
+                self._sending.release()
+
+    def _write(self, frame):
         try:
-            with self._sending:
-                sent = os.write(self._out, frame)
-                while sent < len(frame):
-                    sent += os.write(self._out, memoryview(frame)[sent:])
+            sent = os.write(self._out, frame)
+            while sent < len(frame):
+                sent += os.write(self._out, memoryview(frame)[sent:])
         except BrokenPipeError:
             os._exit(0)
+
+
+def _framed(text):
+    payload = text.encode("ascii")  # encode escapes everything else
+    if len(payload) > FRAME_MAX:
+        raise ValueError("a frame of %d bytes is above the limit of %d" % (len(payload), FRAME_MAX))
+    return len(payload).to_bytes(4, "big") + payload
 
 
 def _identity(fd):
@@ -104,23 +137,55 @@ def _checked(size):
 
 
 def _parse(frame):
+    """Return the request of a frame. Raises BadRequest if all that can be read of it is its id, and ProtocolError without one."""
+    begin = _ID.match(frame, 4)
     try:
-        text = frame[4:].decode()
-        request, end = _scan(text, 0)
-        if end != len(text):
-            request = json.loads(text)
-    except StopIteration:
-        request = _reparse(text)
-    except (ValueError, RecursionError) as exc:
-        raise ProtocolError("a frame is not JSON: %s" % exc) from None
-    if not isinstance(request, dict):
+        request = _decode(frame[4:].decode())
+    except (ValueError, RecursionError, MemoryError) as exc:
+        if begin is None:
+            raise ProtocolError("a frame is not JSON: %s" % exc) from None
+        raise BadRequest(int(begin[1]), "%s: %s" % (foreign.type_name(exc), foreign.text(exc, 500))) from None
+    if type(request) is not dict:
         raise ProtocolError("a frame is not a JSON object")
+    ident = request.get("id")
+    if type(ident) is not int or not 0 <= ident < 1 << 64:
+        raise ProtocolError("a frame has no id: want a whole number, got %s" % foreign.text(ident, 100, repr))
+    if type(request.get("command")) is not str:
+        raise BadRequest(ident, "command: want a text, got %s" % foreign.text(request.get("command"), 100, repr))
+    if request.get("args") is None:
+        request["args"] = {}
+    if type(request["args"]) is not dict:
+        raise BadRequest(ident, "args: want an object, got %s" % foreign.text(request["args"], 100, repr))
     return request
 
 
-def _reparse(text):
-    """Parse a text that the scanner rejects at its first character, for example a space."""
+def _decode(text):
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise ProtocolError("a frame is not JSON: %s" % exc) from None
+        request, end = _scan(text, 0)
+        return request if end == len(text) else _decoder.decode(text)
+    except StopIteration:  # the scanner stops at a space before the value
+        return _decoder.decode(text)
+
+
+def _object(pairs):
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError("the name %r stands twice in an object" % twice[:50])
+    return found
+
+
+def _float(text):
+    value = float(text)
+    if -_INFINITY < value < _INFINITY:
+        return value
+    raise ValueError("the number %s is beyond a float64" % text[:50])
+
+
+def _constant(text):
+    raise ValueError(text + " is not JSON")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+_scan = _decoder.scan_once

@@ -5,6 +5,7 @@ from _thread import get_ident
 
 from .channel import encode
 from .errors import Cancelled
+from .values import CHUNK_MAX, encode as encode_value
 
 LEVELS = ("debug", "info", "warn", "error")
 LOG_MAX = 64 << 10  # characters of one log or progress message
@@ -34,11 +35,12 @@ class Context:
     """One execution, as its action sees it. Its methods may be called from any thread of the action."""
 
     __slots__ = ("execution", "attempt", "action", "session", "retry_count", "trace", "trace_state", "deadline",
-                 "_worker", "_request", "_cancelled", "_event", "_close")
+                 "_worker", "_request", "_run", "_cancelled", "_event", "_close")
 
-    def __init__(self, worker, request, args, session):
+    def __init__(self, worker, request, run, args, session):
         self._worker = worker
         self._request = request
+        self._run = run
         self._cancelled = False
         self._event = None
         self._close = False
@@ -79,19 +81,22 @@ class Context:
         return self._event
 
     def progress(self, fraction=None, message=""):
-        """Report how far the run is: a fraction from 0 to 1 (or None) and a short text."""
-        if fraction is not None:
-            fraction = min(1.0, max(0.0, float(fraction)))
-        self._emit("progress", ',"fraction":%s,"message":%s' % (encode(fraction), _text(message)))
+        """Report how far the run is: a fraction from 0 to 1 (or None) and a short text.
+
+        A fraction that is no number is taken for None, because a wrong report is no reason to end a run.
+        """
+        self._emit("progress", ',"fraction":%s,"message":%s' % (encode(_fraction(fraction)), _text(message)))
 
     def chunk(self, data):
-        """Stream a piece of the result, any JSON value. Raises ValueError or TypeError for anything else."""
-        self._emit("chunk", ',"data":' + encode(data))
+        """Stream a piece of the result, any JSON value. Raises an ActionError that is a ValueError for anything else, and for one that is too large."""
+        self._emit("chunk", ',"data":' + self._worker.guarded(encode_value, data, "the chunk", CHUNK_MAX))
 
     def log(self, level, message):
         """Write a log line of the run; level is debug, info, warn or error."""
         if level not in LEVELS:
             raise ValueError("log level %r: want debug, info, warn or error" % (level,))
+        if self._run.ended:
+            self._worker.late.say(self._run, level, "wrote to its log: " + str(message)[:LOG_MAX])
         self._emit("log", ',"level":"%s","message":%s' % (level, _text(message)))
 
     def close_worker(self):
@@ -99,17 +104,22 @@ class Context:
         self._close = True
 
     def _emit(self, event, fields):
-        text = '{"event":"%s","id":%d%s}' % (event, self._request, fields)
-        worker = self._worker
-        if get_ident() == worker.main:
-            worker.send_guarded(text)
-        else:
-            worker.channel.send(text)
+        if self._run.ended:  # a thread or a task goes on; the node would drop what it tells
+            return
+        self._worker.guarded(self._worker.channel.send, '{"event":"%s","id":%d%s}' % (event, self._request, fields))
 
     def _cancel(self):
         self._cancelled = True
         if self._event is not None:
             self._event.set()
+
+
+def _fraction(value):
+    try:
+        value = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(1.0, max(0.0, value)) if value == value else None
 
 
 def _text(message):

@@ -6,7 +6,9 @@ import sys
 import zlib
 from types import ModuleType
 
-from .errors import LoadError, tail
+from . import foreign
+from .errors import LoadError, message
+from .foreign import read
 
 DEFAULT_FUNCTION = "run"
 
@@ -18,54 +20,57 @@ class Files:
         self._functions = {}  # (root, entrypoint): (call, source)
         self._modules = {}  # source, the pack's name and the file's path in it: module
 
-    def find(self, args):
-        """Return (call, source) for an execute's or hello's action; call takes (params, ctx). Raises LoadError."""
-        key = (args.get("root"), args.get("entrypoint"))
+    def find(self, args, note=None):
+        """Return (call, source) for an execute's or hello's action; call takes (params, ctx). Raises LoadError.
+
+        ``note`` is told what is loaded, before code of it runs.
+        """
+        key = ref, root, entrypoint = args.get("action") or args.get("ref") or "", args.get("root"), args.get("entrypoint")
+        if not all(type(part) is str for part in (ref, root, entrypoint)) or not root or not entrypoint:
+            raise LoadError("a python action needs a name, a root and an entrypoint of the form file:function")
         found = self._functions.get(key)
         if found is None:
-            ref = args.get("action") or args.get("ref") or ""
-            found = self._functions[key] = self._load(ref.partition(".")[0], *key)
+            if note is not None:
+                note("loads %s for action %s" % (entrypoint.partition(":")[0], ref))
+            found = self._functions[key] = self._load(ref.partition(".")[0], root, entrypoint)
         return found
 
     def hooks(self, source):
         """Return the module's (snapshot, restore), or None if it does not have both."""
         module = self._modules.get(source)
-        return _pair(getattr(module, "snapshot", None), getattr(module, "restore", None))
+        return _pair(read(getattr, module, "snapshot"), read(getattr, module, "restore"))
 
     def health_hooks(self):
         """Return the health functions of all loaded modules by their files' names."""
-        found = ((source, getattr(module, "health", None)) for source, module in self._modules.items())
+        found = ((source, read(getattr, module, "health")) for source, module in self._modules.items())
         return {source: hook for source, hook in found if callable(hook)}
 
     def _load(self, pack, root, entrypoint):
-        if not root or not entrypoint:
-            raise LoadError("a python action needs a root and an entrypoint of the form file:function")
         file, _, name = entrypoint.partition(":")
         path, file = inside(root, file), os.path.normpath(file)
         try:
             module = sys.modules.get(module_name(root, file)) or load_module(root, file, path)
-        except Exception as exc:
-            error = LoadError("load %s: %s: %s" % (file, type(exc).__name__, exc))
-            error.details = {"file": path, "traceback": tail(exc)}
-            raise error from None
+        except BaseException as exc:  # a module may call sys.exit
+            why = message(exc).replace("the action called", "it called", 1) if isinstance(exc, SystemExit) else message(exc)
+            raise LoadError("load %s: %s" % (file, why), {"file": path, "traceback": foreign.traceback(exc)}) from None
         name = name or DEFAULT_FUNCTION
-        function = getattr(module, name, None)
+        function = read(getattr, module, name)
         if not callable(function):
             raise LoadError("%s has no function %r" % (file, name))
         source = pack + "/" + file  # the same on every node, unlike the root: snapshots name it
         self._modules[source] = module
-        return adapt(function), source
+        return _adapted(function, "%s: %s" % (file, name)), source
 
 
 class Table:
     """Functions passed to serve, by the name of their action."""
 
     def __init__(self, actions, health=None, snapshot=None, restore=None):
-        self._calls = {name: adapt(function) for name, function in actions.items()}
+        self._calls = {name: _adapted(function, name) for name, function in actions.items()}
         self._health = {"health": health} if health else {}
         self._hooks = _pair(snapshot, restore)
 
-    def find(self, args):
+    def find(self, args, note=None):
         """Return (call, source) for the action, by its full name or its name inside its pack."""
         ref = args.get("action") or args.get("ref") or ""
         call = self._calls.get(ref) or self._calls.get(ref.partition(".")[2])
@@ -116,7 +121,7 @@ def load_module(root, source, path):
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
     return module
 
@@ -128,30 +133,24 @@ def _ensure_package(name, folder):
         sys.modules[name] = package
 
 
-def adapt(function):
-    """Return the function as call(params, ctx), whether or not it takes a context and whether or not it is async."""
+def _adapted(function, name):
+    """Return the function as call(params, ctx), whether or not it takes a context. Raises LoadError, which begins with name."""
+    try:
+        takes = _takes_context(function)
+    except BaseException as exc:
+        raise LoadError("%s: its parameters cannot be read: %s" % (name, message(exc))) from None
+    return function if takes else (lambda params, ctx: function(params))
+
+
+def _takes_context(function):
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & 0x0C:  # not a plain function, or one that takes *args or **kwargs
         import inspect
 
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-        takes = kinds.count(1) + kinds.count(0) >= 2 or 2 in kinds
-    else:
-        bound = 1 if getattr(function, "__self__", None) is not None else 0
-        takes = code.co_argcount - bound >= 2
-    call = function if takes else (lambda params, ctx: function(params))
-    if code is not None and code.co_flags & 0x80:  # async def
-        return _awaited(call)
-    return call
-
-
-def _awaited(call):
-    def run(params, ctx):
-        import asyncio
-
-        return asyncio.run(call(params, ctx))
-
-    return run
+        return kinds.count(1) + kinds.count(0) >= 2 or 2 in kinds
+    bound = 1 if getattr(function, "__self__", None) is not None else 0
+    return code.co_argcount - bound >= 2
 
 
 def _pair(snapshot, restore):

@@ -14,19 +14,23 @@ import time
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections import deque
 
-from . import tracing
+from . import foreign, tracing
 from .channel import Channel, encode
 from .context import Context
-from .errors import Cancelled, LoadError, ProtocolError, describe, tail
+from .ending import dump_at_crash, leave, leave_late, note
+from .errors import BadRequest, Cancelled, LoadError, ProtocolError, describe
+from .foreign import read
+from .late import Late, Run
+from .leftovers import Leftovers
+from .loop import Loop
 from .sessions import Sessions
+from .values import encode as encode_value, encode_error, failure
 from .version import PROTOCOL, VERSION
 
-RESULT_MAX = 8 << 20  # bytes of a result; a larger one fails its execution
 WATCH = 0.008  # seconds between two checks of the run; a run of twice that is watched
 PARK_AFTER = 64  # checks without a new run, about half a second, after which the helper sleeps
 PENDING_MAX = 1024  # greatest number of requests that wait for the end of a run
 SIGNALS_MAX = 1000  # times a cancelled run is signalled, some eight seconds; the node then ends the process
-EXIT_AFTER = 0.7  # seconds that exit handlers may take after shutdown
 # A real-time signal if there is one: packs may use SIGUSR1 and SIGUSR2.
 CANCEL_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 
@@ -39,8 +43,11 @@ class Worker:
     def __init__(self, code, channel=None):
         self.channel = channel or Channel()
         self.main = get_ident()
+        self.late = Late(self._send_soon)
         self._code = code
-        self._sessions = Sessions(code)
+        self._loop = Loop(self.late)
+        self._leftovers = Leftovers()
+        self._sessions = Sessions(code, self._loop.wait)
         self._commands = {  # answered by the main thread; a cancel that arrives here finds no run
             "hello": self._hello, "ping": _nothing, "cancel": _nothing, "health_check": self._health,
             "snapshot": self._sessions.snapshot, "restore": self._sessions.restore, "end_session": self._sessions.end,
@@ -69,55 +76,61 @@ class Worker:
         self._prepare()
         try:
             while True:
-                request = self.channel.read() if self._reads else self._take()
+                try:
+                    request = self.channel.read() if self._reads else self._take()
+                except BadRequest as exc:
+                    self._fail(exc.ident, exc.error())
+                    continue
                 if request is None:
                     leave(0)
                 self._handle(request)
         except ProtocolError as exc:
-            sys.stderr.write("troupe_worker: %s\n" % exc)
+            note(str(exc))
             leave(2)
 
     def _prepare(self):
         self._role.acquire()
         self._arrival.acquire()
         signal.signal(CANCEL_SIGNAL, self._interrupted)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._keyboard)
         os.register_at_fork(after_in_child=self._forked)
-        for stream in (sys.stdout, sys.stderr):
-            # Whole lines reach the node as they are printed, and are not lost if the process is killed.
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(line_buffering=True)
+        read(dump_at_crash)
+        self.late.install()
         start_new_thread(self._help, ())
 
     def _forked(self):
         """A forked child is not a worker: it must not read the node's requests or answer them."""
         signal.signal(CANCEL_SIGNAL, signal.SIG_IGN)
+        self.late.forked()
         self.channel.close()
 
     # Requests, on the main thread.
 
     def _handle(self, request):
-        command = request.get("command")
+        command = request["command"]
         if command == "execute":
-            self._execute(request["id"], request.get("args") or {})
+            self._execute(request["id"], request["args"])
         elif command == "shutdown":
-            self._answer(request.get("id"), "{}")
+            self._answer(request["id"], "{}")
             self._shutdown()
         else:
             self._command(request, command)
 
     def _command(self, request, name):
         """Run any command except execute and shutdown, and answer it."""
-        ident = request.get("id")
+        ident = request["id"]
         command = self._commands.get(name)
         if command is None:
-            return self._fail(ident, {"code": "unknown_command", "message": "unknown command %r" % (name,)})
+            return self._fail(ident, {"code": "unknown_command", "message": "unknown command %s" % foreign.text(name, 100, repr)})
         try:
-            self._answer(ident, encode(command(request.get("args") or {})))
+            data = command(request["args"])
         except LoadError as exc:
-            self._fail(ident, {"code": "load_error", "message": str(exc), "details": getattr(exc, "details", None)})
-        except Exception as exc:
-            self._fail(ident, {"code": name + "_failed", "message": "%s: %s: %s" % (name, type(exc).__name__, exc),
-                               "details": {"traceback": tail(exc)}})
+            self._fail(ident, describe(exc))
+        except BaseException as exc:  # a hook of a pack may raise anything
+            self._fail(ident, failure(name, exc))
+        else:
+            self._answer(ident, data)
 
     def _execute(self, ident, args):
         self._started = self._running = ident
@@ -136,28 +149,35 @@ class Worker:
     def _run(self, ident, args):
         """Call the action and answer its execute."""
         context, data, error = None, None, None
+        run = Run(args)
         try:
             call, source = self._code.find(args)
             session = args.get("session")
             if session is not None:
                 session = self._sessions.enter(session, source)
-            context = self._context = Context(self, ident, args, session)
-            value = self._traced(ident, call, args.get("parameters"), context)
-        except LoadError as exc:
-            error = {"code": "action_not_found", "message": str(exc), "details": getattr(exc, "details", None)}
+            context = self._context = Context(self, ident, run, args, session)
+            data = encode_value(self._traced(ident, call, args.get("parameters"), context), "the action's result")
         except BaseException as exc:
-            error = describe(exc)
-        else:
-            data, error = _encoded(value)
+            error = describe(exc, context is not None and context.cancelled)
         self._context = None
+        self._end(ident, run)
         if context is not None and context.session is not None:
             self._sessions.leave(context.session)
-        _flush()
         closing = context is not None and context._close
         if error is None:
             self._answer(ident, data, closing)
         else:
             self._fail(ident, error, closing)
+
+    def _end(self, ident, run):
+        """End what the run left, as far as that can be, and tell it the rest."""
+        tasks = read(self._loop.end, run, instead=([], [])) if run.tasks else ([], [])
+        left = read(self._leftovers.of, run, *tasks)
+        if left:
+            self.channel.send('{"event":"log","id":%d,"level":"warn","message":%s}' % (ident, encode("the run left behind: " + left)))
+        self.late.end(run)
+        read(sys.stdout.flush)  # so that what was printed belongs to the run
+        read(sys.stderr.flush)
 
     def _traced(self, ident, call, parameters, context):
         """Call the action with its trace as the current context, where there are both a trace and OpenTelemetry."""
@@ -173,13 +193,14 @@ class Worker:
         return value
 
     def _call(self, ident, call, parameters, context):
-        """Call the action so that a cancel interrupts only its code."""
+        """Call the action so that a cancel interrupts only its code, and await what it returns if that can be awaited."""
+        self.late.begin(context._run)
         try:
             self._interruptible = ident
             if self._interrupt == ident:  # the cancel arrived while the code was loaded
                 context._cancel()
                 self._interrupted(CANCEL_SIGNAL, None)
-            value = call(parameters, context)
+            value = self._loop.wait(call(parameters, context))
             self._interruptible = 0
         except BaseException:
             self._interruptible = 0
@@ -190,39 +211,34 @@ class Worker:
         self.channel.send('{"event":"result","id":%d,"data":%s%s}' % (ident, data, ',"close":true' if closing else ""))
 
     def _fail(self, ident, error, closing=False):
-        if error.get("details", "") is None:
-            del error["details"]
-        try:
-            text = encode(error)
-        except (TypeError, ValueError, RecursionError):  # details that are not JSON must not hide the error
-            text = encode(dict(error, details=repr(error["details"])[:1000]))
-        self.channel.send('{"event":"error","id":%d,"error":%s%s}' % (ident, text, ',"close":true' if closing else ""))
+        self.channel.send('{"event":"error","id":%d,"error":%s%s}' % (ident, encode_error(error), ',"close":true' if closing else ""))
 
     def _hello(self, args):
         if args.get("protocol") != PROTOCOL:
-            raise LoadError("the node speaks protocol %r and this SDK %d" % (args.get("protocol"), PROTOCOL))
+            raise LoadError("the node speaks protocol %s and this SDK %d" % (foreign.text(args.get("protocol"), 100, repr), PROTOCOL))
+        self.late.known_by(args)
+        noted = []
         for action in args.get("actions") or ():
             try:
-                self._code.find(action)
+                self._code.find(action, lambda text: noted.append(note(text)))
             except LoadError as exc:
-                error = LoadError("action %s: %s" % (action.get("ref"), exc))
-                error.details = getattr(exc, "details", None)
-                raise error from None
-        return {"protocol": PROTOCOL, "sdk": "python", "version": VERSION, "pid": os.getpid(),
-                "capabilities": CAPABILITIES}
+                raise LoadError("action %s: %s" % (action.get("ref"), exc), exc.details) from None
+        if noted:
+            note("all code is loaded")
+        return encode({"protocol": PROTOCOL, "sdk": "python", "version": VERSION, "pid": os.getpid(), "capabilities": CAPABILITIES})
 
     def _health(self, args):
         """Call every health hook; one that raises or returns False makes the worker unhealthy."""
         said = {}
         for source, hook in self._code.health_hooks().items():
-            said[source] = hook()
+            said[source] = self._loop.wait(hook())
             if said[source] is False:
                 raise RuntimeError("health() of %s returned False" % source)
-        return said
+        return encode_value(said, "what health() returned")
 
     def _shutdown(self):
         """Exit 0, after the exit handlers if they are quick."""
-        start_new_thread(_exit_late, ())
+        start_new_thread(leave_late, ())
         sys.exit(0)
 
     # Cancel: decided by the thread that reads the request, done by a signal on the main thread.
@@ -252,17 +268,40 @@ class Worker:
     def _interrupted(self, signum, frame):
         """Raise Cancelled in the action, once. The signal also ends a sleep or a wait of the action."""
         if self._interruptible and self._interrupt == self._interruptible and not self._guarded:
+            if self._loop.cancel(self._heard):
+                return
             self._interruptible = 0
             raise Cancelled()
 
-    def send_guarded(self, text):
-        """Send a frame from the action's own thread. A cancel that arrives meanwhile waits until it is complete."""
-        self._guarded = True
+    def _heard(self):
+        self._interruptible = 0
+
+    def _keyboard(self, signum, frame):
+        """Raise KeyboardInterrupt in the action alone: elsewhere it would end the worker."""
+        if self._interruptible and not self._guarded:
+            signal.default_int_handler(signum, frame)
+
+    def guarded(self, function, *args):
+        """Call a function of this package for the action, such as send. A cancel that arrives meanwhile waits until its end."""
+        if get_ident() != self.main:
+            return function(*args)
+        before, self._guarded = self._guarded, True
         try:
-            self.channel.send(text)
+            value = function(*args)
         finally:
-            self._guarded = False
+            self._guarded = before
         self._interrupted(CANCEL_SIGNAL, None)
+        return value
+
+    def _send_soon(self, text):
+        """Send a frame that no run waits for, from any thread, also from a finalizer within another send."""
+        if get_ident() != self.main:
+            return self.channel.send_later(text)
+        before, self._guarded = self._guarded, True
+        try:
+            self.channel.send_later(text)
+        finally:
+            self._guarded = before
 
     # The helper thread.
 
@@ -272,10 +311,10 @@ class Worker:
                 self._watch()
                 self._read_for_main()
         except ProtocolError as exc:
-            sys.stderr.write("troupe_worker: %s\n" % exc)
+            note(str(exc))
             leave(2)
         except BaseException as exc:  # without its reader the worker would get no request
-            sys.stderr.write("troupe_worker: the helper thread ended: %s\n" % tail(exc))
+            note("the helper thread ended: " + foreign.traceback(exc))
             leave(1)
 
     def _watch(self):
@@ -303,17 +342,21 @@ class Worker:
     def _read_for_main(self):
         """Read and answer the requests that can be answered during a run, until a request finds the main thread idle."""
         while True:
-            request = self.channel.read()
+            try:
+                request = self.channel.read()
+            except BadRequest as exc:
+                self._fail(exc.ident, exc.error())
+                continue
             if request is None:
                 leave(0)
-            command = request.get("command")
+            command = request["command"]
             if command == "ping":
-                self._answer(request.get("id"), "{}")
+                self._answer(request["id"], "{}")
             elif command == "cancel":
-                self._answer(request.get("id"), "{}")  # first, so that the run's end is sent after it
-                self._cancel(request.get("args") or {})
+                self._answer(request["id"], "{}")  # first, so that the run's end is sent after it
+                self._cancel(request["args"])
             elif command == "shutdown" and self._running:
-                self._answer(request.get("id"), "{}")
+                self._answer(request["id"], "{}")
                 leave(0)
             elif self._hand_over(request):
                 return
@@ -342,46 +385,5 @@ class Worker:
         return self._handed
 
 
-def leave(status):
-    """End the process at once, whatever its other threads do. Printed output is flushed if nothing blocks it."""
-    done = allocate_lock()
-    done.acquire()
-
-    def flush():
-        _flush()
-        done.release()
-
-    start_new_thread(flush, ())
-    done.acquire(True, 0.2)
-    os._exit(status)
-
-
-def _exit_late():
-    time.sleep(EXIT_AFTER)
-    leave(0)
-
-
-def _flush():
-    """Flush printed output, so that it belongs to the run that printed it."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except Exception:
-        pass  # a closed or replaced stream loses its output, not the result
-
-
 def _nothing(args):
-    return {}
-
-
-def _encoded(value):
-    """Return (JSON text, None) for a result, or (None, error) for one that cannot be sent."""
-    try:
-        data = encode(value)
-    except (TypeError, ValueError, RecursionError) as exc:
-        return None, {"code": "result_not_json", "retriable": False,
-                      "message": "the action returned what is not JSON: %s; return dicts, lists, texts and numbers" % exc}
-    if len(data) > RESULT_MAX:
-        return None, {"code": "result_too_large", "retriable": False,
-                      "message": "the result has %d bytes, the limit is %d" % (len(data), RESULT_MAX)}
-    return data, None
+    return "{}"

@@ -1,13 +1,16 @@
 """The state of the sessions that live with this worker, kept by (id, epoch)."""
 
 from .context import Session
+from .foreign import read
+from .values import DEPTH_MAX, encode
 
 
 class Sessions:
     """All sessions of this worker. Only the main thread uses it."""
 
-    def __init__(self, code):
+    def __init__(self, code, wait):
         self._code = code  # finds the modules with hooks to save and restore a state
+        self._wait = wait  # gives the value of an awaitable
         self._held = {}
 
     def enter(self, args, source):
@@ -26,18 +29,18 @@ class Sessions:
 
     def leave(self, session):
         """Forget a session without state, so that it costs no memory."""
-        if not session.state and self._held.get(session.id) is session:
+        if read(_is_empty, session.state) and self._held.get(session.id) is session:
             del self._held[session.id]
 
     def snapshot(self, args):
-        """Return the value for restore: from the snapshot hook of the state's module, or the state itself."""
+        """Return the value for restore as JSON: from the snapshot hook of the state's module, or the state itself."""
         session = self._held.get(args["session"])
         if session is None or session.epoch != args["epoch"]:
-            return {"state": None}
+            return '{"state":null}'
         hooks = self._code.hooks(session._source)
-        if hooks is None:
-            return {"state": {"hook": None, "state": session.state}}
-        return {"state": {"hook": session._source, "state": hooks[0](session.state)}}
+        source, state = (None, session.state) if hooks is None else (session._source, self._wait(hooks[0](session.state)))
+        # The node checks the depth of the whole value, which is one level deeper.
+        return '{"state":{"hook":%s,"state":%s}}' % (encode(source, "its module"), encode(state, "the session's state", depth=DEPTH_MAX - 1))
 
     def restore(self, args):
         """Make the state of a snapshot the session's state at the given epoch."""
@@ -48,14 +51,18 @@ class Sessions:
             hooks = self._code.hooks(session._source) if session._source is not None else None
             if session._source is not None and hooks is None:
                 raise LookupError("no restore hook of %s is loaded" % session._source)
-            session.state = saved["state"] if hooks is None else hooks[1](saved["state"])
+            session.state = saved["state"] if hooks is None else self._wait(hooks[1](saved["state"]))
         self._held[session.id] = session
         self.leave(session)  # the snapshot may have been of a session without state
-        return {}
+        return "{}"
 
     def end(self, args):
         """Drop the session's state up to the given epoch."""
         session = self._held.get(args["session"])
         if session is not None and session.epoch <= args["epoch"]:
             del self._held[session.id]
-        return {}
+        return "{}"
+
+
+def _is_empty(state):
+    return not state

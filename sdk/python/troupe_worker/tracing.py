@@ -21,7 +21,7 @@ def _api():
     try:
         from opentelemetry import context, trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-    except Exception:  # it is not there, or it is broken
+    except BaseException:  # it is not there, or it is broken
         return None
     return context, trace, TraceContextTextMapPropagator
 
@@ -43,7 +43,7 @@ def enter(run):
         span = trace.get_tracer("troupe_worker", VERSION).start_span(
             "process " + str(run.action), context=parent, attributes=attributes)
         return context, trace, span, context.attach(trace.set_span_in_context(span, parent))
-    except Exception:
+    except BaseException:
         return None
 
 
@@ -58,5 +58,5 @@ def leave(entered, error=None):
             span.set_status(trace.Status(trace.StatusCode.ERROR))
         span.end()
         context.detach(token)
-    except Exception:
+    except BaseException:
         pass
