@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -34,9 +33,10 @@ func InNodeRunner(handlers map[string]messages.Handler) func(*WorkerConfig, mess
 
 // handlerRun is a handler's run. Its state says who tells its end: the handler, or the one who stopped waiting for it.
 type handlerRun struct {
-	cancel context.CancelCauseFunc
-	told   atomic.Bool
-	leaked atomic.Bool
+	cancel  context.CancelCauseFunc
+	told    atomic.Bool
+	leaked  atomic.Bool
+	refused atomic.Pointer[messages.Error] // of the first chunk that cannot be kept: the run fails with that, whatever it returns
 
 	id     messages.ExecutionID
 	feeds  *Feeds
@@ -91,6 +91,9 @@ func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messag
 	value, err := handler(ctx, taskOf(r, run))
 	end.ran = max(time.Since(began), 1)
 	end.outcome, end.crashed = handlerOutcome(value, err), ""
+	if refused := run.refused.Load(); refused != nil && err == nil {
+		end.outcome = failed(refused)
+	}
 }
 
 // stackMax is how much of a panic's stack is kept, in bytes.
@@ -117,16 +120,13 @@ func handlerOutcome(value any, err error) messages.Outcome {
 	if err != nil {
 		var own *messages.Error
 		if errors.As(err, &own) {
-			return failed(own.Said())
+			return failed(own.Said().Detailed())
 		}
 		return failed(&messages.Error{Code: messages.CodeActionError, Message: err.Error(), Type: messages.ErrorType(err)})
 	}
-	if raw, ok := value.(json.RawMessage); ok && json.Valid(raw) {
-		return completed(raw)
-	}
-	result, err := json.Marshal(value)
+	result, err := messages.EncodeJSON(value)
 	if err != nil {
-		return failed(&messages.Error{Code: messages.CodeActionError, Message: "the result is not JSON: " + err.Error()})
+		return failed(messages.NotJSON("result", err))
 	}
 	return completed(result)
 }

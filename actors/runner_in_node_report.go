@@ -16,6 +16,12 @@ func (r *handlerRun) Progress(fraction float64, message string) {
 
 // Chunk implements messages.Reporter.
 func (r *handlerRun) Chunk(data json.RawMessage) {
+	if p := messages.CheckJSON(data); p != nil {
+		err := messages.NotJSON("chunk", p)
+		r.refused.CompareAndSwap(nil, err)
+		r.Log("error", err.Message)
+		return
+	}
 	r.report(messages.RunEvent{Kind: "chunk", At: time.Now(), Chunk: data})
 }
 

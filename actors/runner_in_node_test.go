@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -42,8 +43,20 @@ func TestGoOutcomes(t *testing.T) {
 		"nil":   {func(context.Context, *messages.Task) (any, error) { return nil, nil }, messages.Completed, `null`, "", false},
 		"raw":   {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`[1]`), nil }, messages.Completed, `[1]`, "", false},
 		"raw, broken": {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`[1`), nil }, messages.Failed, ``,
-			messages.CodeActionError, false},
-		"no JSON":   {func(context.Context, *messages.Task) (any, error) { return make(chan int), nil }, messages.Failed, ``, messages.CodeActionError, false},
+			messages.CodeResultNotJSON, false},
+		"no JSON":     {func(context.Context, *messages.Task) (any, error) { return make(chan int), nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"name twice":  {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`{"a":1,"a":2}`), nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"no UTF-8":    {func(context.Context, *messages.Task) (any, error) { return "\xff", nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"long number": {func(context.Context, *messages.Task) (any, error) { return json.Number(strings.Repeat("1", 1001)), nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"chunk":       {func(_ context.Context, t *messages.Task) (any, error) { return nil, t.Chunk(math.NaN()) }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"raw chunk": {func(_ context.Context, t *messages.Task) (any, error) {
+			t.Reporter.Chunk(json.RawMessage(`[NaN]`))
+			return nil, nil
+		}, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"a word of Troupe's": {func(context.Context, *messages.Task) (any, error) {
+			return nil, &messages.Error{Code: messages.CodePoisoned, FailedBy: "rescue"}
+		}, messages.Failed, ``,
+			"action.poisoned", false},
 		"too large": {func(context.Context, *messages.Task) (any, error) { return make([]byte, messages.ResultMax), nil }, messages.Failed, ``, messages.CodeResultTooLarge, false},
 		"error":     {func(context.Context, *messages.Task) (any, error) { return 1, errors.New("no") }, messages.Failed, ``, messages.CodeActionError, false},
 		"own error": {func(context.Context, *messages.Task) (any, error) {

@@ -37,7 +37,7 @@ type executeSession struct {
 func (p *longLivedRunner) Run(r *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run, p.runID, p.restored, p.lost = r, 0, false, false
+	p.run, p.runID, p.restored, p.lost, p.refused = r, 0, false, false, nil
 	p.stopped = r.stop != notStopped
 	if p.process != nil {
 		p.process.ClearOutput() // what was written before is another run's, perhaps another session's
@@ -128,6 +128,9 @@ func (p *longLivedRunner) finished(reply process.Reply) {
 	}
 	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.whole(), lost: p.lost, close: reply.Close}
 	p.run = nil
+	if reply.Err == nil {
+		reply.Err = p.refused
+	}
 	if reply.Err != nil {
 		if reply.Err.Stderr == "" && len(end.output.Stderr) > 0 {
 			reply.Err.Stderr = p.process.StderrTail()

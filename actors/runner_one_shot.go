@@ -304,10 +304,10 @@ func commandOutcome(exit process.Exit, out messages.Output, stderr string) messa
 	return failed(err)
 }
 
-// commandResult is stdout as JSON where it parses, else as a JSON string.
+// commandResult is stdout as JSON where it is JSON that can be stored, else as a JSON string.
 func commandResult(stdout []byte) []byte {
 	trimmed := bytes.TrimSpace(stdout)
-	if len(trimmed) > 0 && json.Valid(trimmed) {
+	if messages.CheckJSON(trimmed) == nil {
 		return trimmed
 	}
 	text := strings.TrimRight(string(stdout), "\n")

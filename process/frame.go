@@ -70,15 +70,15 @@ func newFrameReader(src deadlineReader, limit int) *frameReader {
 	return &frameReader{src: src, max: limit, buf: make([]byte, readBuffer)}
 }
 
-// next returns the payload of the next frame. io.EOF means that the stream ended between two frames. A *brokenError
-// means that the stream breaks the protocol.
+// next returns the payload of the next frame. io.EOF means that the stream ended between two frames. A *largeFrame is one that is
+// too long, behind which the stream goes on. A *brokenError means that the stream breaks the protocol.
 func (r *frameReader) next() ([]byte, error) {
 	need := headerLen
 	for {
 		if r.to-r.from >= headerLen {
 			size := int64(binary.BigEndian.Uint32(r.buf[r.from:]))
 			if size == 0 || size > int64(r.max) {
-				return nil, broken("frame length %d is outside 1 to %d: the first bytes are %s", size, r.max, clip(r.buf[r.from:r.to]))
+				return nil, r.large(size)
 			}
 			need = headerLen + int(size)
 		}
@@ -109,7 +109,11 @@ func (r *frameReader) fill(n int) error {
 	if got > 0 || err == nil {
 		return nil
 	}
-	partial := r.to - r.from
+	return r.ended(err, r.to-r.from, n)
+}
+
+// ended returns the error of a stream that ended, or was silent, when partial of a frame's n bytes had come.
+func (r *frameReader) ended(err error, partial, n int) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && partial > 0 && time.Since(r.heard) >= silenceTime:
 		return broken("half a frame and then silence for %s: %d of %d bytes came, beginning %s",
@@ -189,6 +193,7 @@ type wireError struct {
 	Code        messages.Code   `json:"code"`
 	Message     string          `json:"message"`
 	Type        string          `json:"type"`
+	Types       []string        `json:"types"`
 	Retriable   *bool           `json:"retriable"`
 	WorkerFault bool            `json:"worker_fault"`
 	Details     json.RawMessage `json:"details"`
@@ -200,15 +205,21 @@ func decodeEvent(payload []byte) (Event, error) {
 	if len(trimmed) == 0 || trimmed[0] != '{' {
 		return nil, broken("a frame is not a JSON object: %s", clip(payload))
 	}
-	if !utf8.Valid(payload) {
-		return nil, broken("a frame is not UTF-8: %s", clip(payload))
-	}
 	var e wireEvent
-	if err := json.Unmarshal(payload, &e); err != nil {
-		return nil, broken("a frame is not an event: %v: %s", err, clip(payload))
+	err := errNotUTF8
+	if utf8.Valid(payload) {
+		err = json.Unmarshal(payload, &e)
 	}
-	return e.event(payload)
+	if err == nil {
+		return e.event(payload)
+	}
+	if kept, ok := keptOf(payload); ok {
+		return kept.event(payload)
+	}
+	return nil, broken("a frame is not an event: %v: %s", err, clip(payload))
 }
+
+var errNotUTF8 = errors.New("it is not UTF-8")
 
 // event returns the event that the fields describe.
 func (e *wireEvent) event(payload []byte) (Event, error) {
@@ -217,6 +228,9 @@ func (e *wireEvent) event(payload []byte) (Event, error) {
 	}
 	switch e.Event {
 	case "result":
+		if p := messages.CheckJSON(orNull(e.Data)); p != nil {
+			return Reply{ID: *e.ID, Err: messages.NotJSON("result", p), Close: e.Close}, nil
+		}
 		return Reply{ID: *e.ID, Result: orNull(e.Data), Close: e.Close}, nil
 	case "error", "fault":
 		if e.Error == nil {
@@ -229,6 +243,9 @@ func (e *wireEvent) event(payload []byte) (Event, error) {
 	case "progress":
 		return Progress{ID: *e.ID, Fraction: fraction(e.Fraction), Message: e.Message}, nil
 	case "chunk":
+		if p := messages.CheckJSON(orNull(e.Data)); p != nil {
+			return Chunk{ID: *e.ID, Err: messages.NotJSON("chunk", p)}, nil
+		}
 		return Chunk{ID: *e.ID, Data: orNull(e.Data)}, nil
 	case "log":
 		return Log{ID: orZero(e.ID), Level: level(e.Level), Message: e.Message}, nil
@@ -260,7 +277,8 @@ func (e *wireError) message() *messages.Error {
 	if code == "" {
 		code = messages.CodeActionError
 	}
-	return &messages.Error{Code: code, Message: e.Message, Type: e.Type, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
+	err := messages.Error{Code: code, Message: e.Message, Type: e.Type, Types: e.Types, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
+	return err.Detailed()
 }
 
 // orNull returns JSON null for missing data.

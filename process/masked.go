@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/troupe-run/troupe/messages"
@@ -36,6 +37,11 @@ func masked(masks *mask.Set, e Event) Event {
 	case Fault:
 		e.Err = maskedError(masks, e.Err)
 		return e
+	case Chunk:
+		if e.Err != nil {
+			e.Err = maskedError(masks, e.Err)
+		}
+		return e
 	case Progress:
 		e.Message = masks.Text(e.Message)
 		return e
@@ -57,5 +63,9 @@ func maskedError(masks *mask.Set, e *messages.Error) *messages.Error {
 	err := *e
 	err.Code = messages.Code(masks.Text(string(err.Code)))
 	err.Message, err.Type, err.Stderr, err.Details = masks.Text(err.Message), masks.Text(err.Type), masks.Text(err.Stderr), masks.JSON(err.Details)
+	err.Types = slices.Clone(err.Types)
+	for i, name := range err.Types {
+		err.Types[i] = masks.Text(name)
+	}
 	return &err
 }

@@ -87,10 +87,12 @@ type Progress struct {
 	Message  string
 }
 
-// Chunk is a streamed piece of the result of the execute ID.
+// Chunk is a streamed piece of the result of the execute ID. Err: the piece cannot be kept, and the run fails with that, whatever it
+// answers later.
 type Chunk struct {
 	ID   uint64
 	Data json.RawMessage
+	Err  *messages.Error
 }
 
 // Log is a line that the program logged; ID 0: outside a run.

@@ -275,12 +275,7 @@ func (p *program) readFrames() {
 	defer p.readers.Done()
 	reader := newFrameReader(p.frames, p.spec.FrameMax)
 	for {
-		payload, err := reader.next()
-		if err != nil {
-			p.framesEnded(err)
-			return
-		}
-		event, err := decodeEvent(payload)
+		event, err := reader.event()
 		if err != nil {
 			p.framesEnded(err)
 			return

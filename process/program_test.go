@@ -78,7 +78,7 @@ func TestBrokenProtocol(t *testing.T) {
 	g := newGuardian(t, Config{})
 	for name, c := range map[string]struct{ script, reason string }{
 		"garbage":    {`printf 'Hello, world' >&4; sleep 60`, `"Hello, world"`},
-		"oversized":  {`printf '\001\000\000\001{' >&4; sleep 60`, "frame length 16777217 is outside 1 to 16777216"},
+		"oversized":  {`printf '\001\000\000\001x' >&4; sleep 60`, "frame length 16777217 is outside 1 to 16777216"},
 		"not JSON":   {`printf '\000\000\000\004oops' >&4; sleep 60`, `"oops"`},
 		"unknown":    {`printf '\000\000\000\017{"event":"jig"}' >&4; sleep 60`, `unknown event "jig"`},
 		"closed":     {`exec 4>&-; sleep 60`, "closed its event pipe"},
