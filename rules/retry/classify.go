@@ -99,7 +99,8 @@ func judge(v Verdict, status messages.Status, err *messages.Error, rules Rules) 
 	return ""
 }
 
-// listed reports whether a list names the error: by its code, its class, how its process ended or the type of its exception.
+// listed reports whether a list names the error: by its code, its class, how its process ended, or the type of its exception or one that this
+// derives from.
 func listed(list []string, class Class, err *messages.Error) bool {
 	if len(list) == 0 {
 		return false
@@ -110,6 +111,7 @@ func listed(list []string, class Class, err *messages.Error) bool {
 			names = append(names, name)
 		}
 	}
+	names = append(names, err.Types...)
 	return slices.ContainsFunc(list, func(s string) bool { return slices.Contains(names, s) })
 }
 

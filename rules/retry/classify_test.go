@@ -191,6 +191,9 @@ func TestWhatListsName(t *testing.T) {
 		{"KeyError", &messages.Error{Code: "action_error", Type: "ValueError", Details: details}, false},
 		{"keyerror", &messages.Error{Code: "action_error", Type: "KeyError"}, false},
 		{"exception", &messages.Error{Code: "action_error", Type: "KeyError"}, true},
+		{"LookupError", &messages.Error{Code: "action_error", Type: "KeyError", Types: []string{"KeyError", "LookupError", "Exception"}}, true},
+		{"Exception", &messages.Error{Code: "action_error", Type: "KeyError", Types: []string{"KeyError", "LookupError", "Exception"}}, true},
+		{"ValueError", &messages.Error{Code: "action_error", Type: "KeyError", Types: []string{"KeyError", "LookupError", "Exception"}}, false},
 		{"x", &messages.Error{Code: "y", Details: json.RawMessage(`not JSON`)}, false},
 		{"", failure("", ""), false},
 	} {
