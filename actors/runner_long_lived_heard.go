@@ -78,7 +78,7 @@ func (p *longLivedRunner) faulted(ev process.Fault) {
 	if !slices.Contains(p.had, of) {
 		of = messages.Placement{}
 	}
-	p.post(&lateFailure{placement: of, err: ev.Err})
+	p.post(&lateFailure{placement: of, err: ev.Err.Said()})
 }
 
 // hadMax bounds the runs that a program may say it has late failures of: the newest.
