@@ -54,6 +54,7 @@ type longLivedRunner struct {
 	lost     bool                 // the run is told that it has lost state
 	had      []messages.Placement // the newest runs, up to hadMax
 	refused  *messages.Error      // of the run's first chunk that cannot be kept: it fails with that, whatever it answers
+	faults   int                  // late failures that it told
 	killed   bool
 	exited   bool
 	broken   string

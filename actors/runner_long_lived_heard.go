@@ -72,8 +72,14 @@ func (p *longLivedRunner) take(ev process.Event) {
 	}
 }
 
+// faultsMax bounds the late failures that are heard of one program. It is replaced long before.
+const faultsMax = 100
+
 // faulted passes on a failure that came after its run. A program may name only a run that it has had.
 func (p *longLivedRunner) faulted(ev process.Fault) {
+	if p.faults++; p.faults > faultsMax {
+		return
+	}
 	of := messages.Placement{Execution: ev.Execution, Attempt: ev.Attempt}
 	if !slices.Contains(p.had, of) {
 		of = messages.Placement{}

@@ -81,6 +81,15 @@ func (c *Counters) FailureRate() float64 {
 	return float64(bits.OnesCount64(c.window)) / float64(c.size)
 }
 
+// LastStraw reports whether one more fault makes the worker unhealthy, at once or as soon as enough executions have ended for a rate.
+func (c *Counters) LastStraw(t Thresholds) bool {
+	t = t.WithDefaults()
+	next := *c
+	next.Faulted()
+	rate := float64(bits.OnesCount64(next.window)) / float64(max(next.size, RateMin))
+	return !t.Off && (next.Failures() >= t.FailuresUnhealthy || rate >= t.FailureRateUnhealthy)
+}
+
 // Total returns how many executions have ended on the worker.
 func (c *Counters) Total() uint64 { return c.total }
 

@@ -104,6 +104,28 @@ func TestCountersAgreeWithTheWholeList(t *testing.T) {
 	})
 }
 
+// After the last straw nothing but faults makes a worker unhealthy: executions that succeed do not, however few have ended.
+func TestTheLastStrawIsSeenBeforeItFalls(t *testing.T) {
+	t.Parallel()
+	for successes := range 60 {
+		var c Counters
+		for range successes {
+			c.Finished(0, false, false)
+		}
+		for !c.LastStraw(Thresholds{}) {
+			require.Less(t, c.Faults(), Defaults().FailuresUnhealthy)
+			c.Faulted()
+		}
+		for range 60 {
+			require.NotEqual(t, Unhealthy, FaultGrade(Thresholds{}, c.Sample(0)), "%d successes", successes)
+			c.Finished(0, false, false)
+		}
+	}
+	var c Counters
+	require.False(t, c.LastStraw(Thresholds{Off: true, FailuresUnhealthy: 1}))
+	require.True(t, c.LastStraw(Thresholds{FailuresUnhealthy: 1, FailuresDegraded: 1}))
+}
+
 func TestCountingAllocatesNothing(t *testing.T) {
 	var c Counters
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
