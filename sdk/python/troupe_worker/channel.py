@@ -141,6 +141,12 @@ def _parse(frame):
     begin = _ID.match(frame, 4)
     try:
         request = _decode(frame[4:].decode())
+    except _Beyond:
+        if begin is None:
+            raise ProtocolError("a frame has no id at its begin") from None
+        path, number = foreign.read(_beyond, foreign.read(_loose.decode, frame[4:].decode())) or ((), "a number beyond a float64")
+        place = "".join(map(step, path[2:])) or "it"  # from the parameters or the state on
+        raise BadRequest(int(begin[1]), "%s is %s, which no float can hold: pass it as a text" % (place, number), "number_not_exact") from None
     except (ValueError, RecursionError, MemoryError) as exc:
         if begin is None:
             raise ProtocolError("a frame is not JSON: %s" % exc) from None
@@ -180,12 +186,40 @@ def _float(text):
     value = float(text)
     if -_INFINITY < value < _INFINITY:
         return value
-    raise ValueError("the number %s is beyond a float64" % text[:50])
+    raise _Beyond()
+
+
+class _Beyond(ValueError):
+    """A number in a request is beyond a float64, which would make infinity of it."""
+
+
+class _Number(str):
+    """Such a number as it stands in the request, to find its place."""
+
+
+def _number(text):
+    value = float(text)
+    return value if -_INFINITY < value < _INFINITY else _Number(text)
+
+
+def _beyond(value, path=()):
+    """Return the path of a request's first number beyond a float64, and how it begins; None: there is none."""
+    if type(value) is _Number:
+        return path, value[:50]
+    items = value.items() if type(value) is dict else enumerate(value) if type(value) is list else ()
+    found = (_beyond(item, path + (name,)) for name, item in items)
+    return next(filter(None, found), None)
 
 
 def _constant(text):
     raise ValueError(text + " is not JSON")
 
 
+def step(name):
+    """Return one step of a JSON Pointer."""
+    return "/" + str(name)[:64].replace("~", "~0").replace("/", "~1")
+
+
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
 _scan = _decoder.scan_once
+_loose = json.JSONDecoder(parse_float=_number)

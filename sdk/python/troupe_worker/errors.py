@@ -80,12 +80,13 @@ class ProtocolError(Exception):
 class BadRequest(Exception):
     """A request that has an id and cannot be read otherwise: an error of that request alone."""
 
-    def __init__(self, ident, why):
+    def __init__(self, ident, why, code="invalid_request"):
         super().__init__("the request cannot be read: " + why)
         self.ident = ident
+        self.code = code
 
     def error(self):
-        return {"code": "invalid_request", "message": foreign.text(self, MESSAGE_MAX), "retriable": False}
+        return {"code": self.code, "message": foreign.text(self, MESSAGE_MAX), "retriable": False}
 
 
 def describe(exc, cancelled=False):

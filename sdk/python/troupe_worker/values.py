@@ -8,7 +8,7 @@ import re
 from itertools import chain, islice
 
 from . import foreign
-from .channel import FRAME_MAX, encode as to_json
+from .channel import FRAME_MAX, encode as to_json, step
 from .errors import MESSAGE_MAX, Cancelled, NotJSON, TooLarge, describe
 from .foreign import read
 
@@ -145,7 +145,7 @@ class _Copy:
             name = self._text(name, path)
             if name in copy:
                 self._refuse(path, "has the name %s twice" % foreign.text(name, 50, repr))
-            copy[name] = self.of(item, path + "/" + name[:64].replace("~", "~0").replace("/", "~1"), depth + 1)
+            copy[name] = self.of(item, path + step(name), depth + 1)
         return copy
 
     def _text(self, value, path):
