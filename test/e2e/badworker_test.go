@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -183,4 +185,36 @@ func TestAWorkerThatForksAway(t *testing.T) {
 	n.signal(syscall.SIGKILL)
 	require.Error(t, n.ended())
 	await(t, "the grandchild ends with its node", func() bool { return !alive(second) })
+}
+
+// TestACrashNamesItsCode lets a Python process crash in a run and while it loads a module. The run's error has the stack of the crash, and
+// the reason of the broken pool has the file.
+func TestACrashNamesItsCode(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"pack.yaml":            "name: crash\nversion: \"1\"\npools:\n  - {name: run, runtime: python, workers: 1}\n  - {name: load, runtime: python, workers: 1}\n",
+		"actions/in_run.yaml":  "name: in_run\nruntime: python\npool: run\nentrypoint: actions/in_run.py:run\n",
+		"actions/in_run.py":    "import ctypes\n\ndef run(params):\n    ctypes.string_at(0)\n",
+		"actions/in_load.yaml": "name: in_load\nruntime: python\npool: load\nentrypoint: actions/in_load.py:run\n",
+		"actions/in_load.py":   "import os\nos._exit(3)\n",
+	}
+	dir := filepath.Join(t.TempDir(), "crash")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "actions"), 0o755))
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	n := start(t, options{packs: []string{dir}, config: "pool: {backoff_max: 1}\n"})
+	e := n.runs(t, "crash.in_run", nil)
+	require.Equal(t, "worker_lost", e.text("error", "code"))
+	require.Equal(t, "signal: SIGSEGV", e.text("error", "exit"))
+	require.Regexp(t, `in_run.py", line 4 in run`, e.text("error", "stderr"))
+	await(t, "the pool names the file", func() bool {
+		for _, view := range n.get(t, "/api/v1/pools").list("pools") {
+			if view.text("name") == "crash.load" {
+				return strings.Contains(view.text("reason"), "exit status 3; stderr: troupe_worker: loads actions/in_load.py for action crash.in_load")
+			}
+		}
+		return false
+	})
+	require.NoError(t, n.stop())
 }
