@@ -1,6 +1,6 @@
 // The execution, as its action sees it.
 
-import { Cancelled, attempt, clip } from "./errors.mjs";
+import { ActionError, Cancelled, Final, Retriable, attempt, clip } from "./errors.mjs";
 import { CHUNK_MAX } from "./frames.mjs";
 import { encode } from "./json.mjs";
 
@@ -25,6 +25,19 @@ export class Context {
     this.trace = args.trace ?? null; // W3C traceparent; null: there is none
     this.traceState = args.trace_state ?? null; // W3C tracestate
     this.deadline = args.deadline_ms ? performance.now() + args.deadline_ms : null; // on performance.now()'s clock
+  }
+
+  // The errors of this SDK, for actions of packs, which have no path to import it from: throw new ctx.Final("no such city").
+  get ActionError() {
+    return ActionError;
+  }
+
+  get Retriable() {
+    return Retriable;
+  }
+
+  get Final() {
+    return Final;
   }
 
   /** Milliseconds left to the run's deadline, never below 0; null where there is none. */

@@ -75,14 +75,14 @@ export function describe(error, cancelled) {
   if (cancelled && (is(Cancelled) || attempt(() => error.name === "AbortError"))) return { code: "cancelled", message: "the execution was cancelled" };
   if (is(RequestError)) return { code: "action_not_found", message: clip(error.message), details: error.details };
   const own = is(ActionError);
-  const retriable = attempt(() => error.retriable);
+  const retriable = own ? attempt(() => error.retriable) : undefined; // such words of other errors are not meant for Troupe
   return {
     code: own ? text(attempt(() => error.code) ?? "action_error", NAME_MAX) : "action_error",
     message: clip(own ? attempt(() => error.message) : error),
     type: typeName(error),
     types: bases(error),
     retriable: typeof retriable === "boolean" ? retriable : undefined,
-    worker_fault: attempt(() => error.workerFault) === true ? true : undefined,
+    worker_fault: own && attempt(() => error.workerFault) === true ? true : undefined,
     details: (own ? attempt(() => error.details, "the details cannot be read") : undefined) ?? { type: typeName(error), stack: tail(error) },
   };
 }

@@ -24,7 +24,7 @@ const errors = {
   details: () => own("d".repeat(20_000_000)), trap: () => own(new Proxy({}, { ownKeys() { throw new Error("trap"); } })),
   nan: () => own({ list: [NaN] }), big: () => own(1n), cycle: () => { const d = {}; d.d = d; return own(d); },
   code: () => Object.assign(own(), { code: "k".repeat(9_000_000) }), codes: () => Object.assign(own(), { code: Symbol("s") }),
-  borrowed: () => Object.assign(new Error("x"), { code: "poisoned" }), cancelled: () => new Cancelled(),
+  borrowed: () => Object.assign(new Error("x"), { code: "poisoned", retriable: false, workerFault: true }), cancelled: () => new Cancelled(),
 };
 const values = {
   nan: { a: [NaN] }, infinite: -Infinity, map: { b: new Map([[1, 2]]) }, set: new Set(), error: [new Odd("x")], bytes: new Uint8Array(2), big: { n: 1n },
@@ -34,6 +34,7 @@ const values = {
 function loop() { const a = { b: {} }; a.b.a = a; return a; }
 function deep(n) { let v = 0; while (n--) v = [v]; return v; }
 export const echo = (params) => params;
+export const offered = ({ how }, ctx) => { throw new ctx[how]("x", { code: "mine" }); };
 export const fails = ({ how }) => { throw errors[how](); };
 export const returns = ({ what }) => values[what];
 export const details = ({ what }) => { throw own(values[what]); };
@@ -89,9 +90,15 @@ on("every error is answered", async (w) => {
     const { error } = await w.run("fails", { how });
     assert.deepEqual([error.code, error.message], [code, message], how);
   }
+  const borrowed = (await w.run("fails", { how: "borrowed" })).error;
+  assert.deepEqual([borrowed.retriable, borrowed.worker_fault], [undefined, undefined]);
   const { error } = await w.run("fails", { how: "huge" });
   assert.deepEqual([error.message.length, error.type.length], [16384, 128]);
   assert.deepEqual((await w.run("fails", { how: "odd" })).error.types, ["Odd", "TypeError", "Error"]);
+  for (const [how, retriable] of [["ActionError", undefined], ["Retriable", true], ["Final", false]]) {
+    const { error } = await w.run("offered", { how });
+    assert.deepEqual([error.code, error.type, error.retriable], ["mine", how, retriable]);
+  }
   assert.match((await w.run("fails", { how: "nan" })).error.details, /left out: .*\/list\/0 is NaN/);
   assert.match((await w.run("fails", { how: "details" })).error.details, /left out: .* bytes/);
   assert.equal((await w.run("echo", { a: 1 })).data.a, 1);
