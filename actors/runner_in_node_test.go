@@ -168,6 +168,45 @@ func TestGoTask(t *testing.T) {
 	require.Len(t, cfg.Feeds.feeds[r.Execution.ID].events, 2)
 }
 
+// Values of parameters that the action keeps secret are masked in what a handler says of a failure, and in its signs.
+func TestSecretParametersOfGoHandlersAreMasked(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2-hunter2"
+	for name, handler := range map[string]messages.Handler{
+		"an error": func(context.Context, *messages.Task) (any, error) { return nil, errors.New("at " + secret) },
+		"an error of its own": func(context.Context, *messages.Task) (any, error) {
+			return nil, &messages.Error{Code: secret, Message: secret, Details: json.RawMessage(`{"at":"` + secret + `"}`)}
+		},
+		"a panic": func(context.Context, *messages.Task) (any, error) { panic(secret) },
+		"signs": func(_ context.Context, t *messages.Task) (any, error) {
+			t.Log("info", secret)
+			t.Progress(0.5, secret)
+			return nil, errors.New("[redacted]")
+		},
+	} {
+		var in inbox
+		cfg := backstage()
+		g := InNodeRunner(map[string]messages.Handler{"f": handler})(cfg, "w", 1)
+		g.Begin(in.post)
+		r := aRun(func(e *messages.Execution, a *messages.Action) {
+			a.Secrets, e.Parameters = []string{"key"}, json.RawMessage(`{"key":"`+secret+`"}`)
+		})
+		g.Run(r)
+		e := next[*ended](t, &in, 1).outcome.Error
+		raw, err := json.Marshal(e)
+		require.NoError(t, err)
+		require.NotContains(t, string(raw), secret, name)
+		require.Contains(t, string(raw), "[redacted]", name)
+		cfg.Feeds.mu.Lock()
+		if f := cfg.Feeds.feeds[r.Execution.ID]; f != nil {
+			for _, said := range f.events {
+				require.Equal(t, "[redacted]", said.Message)
+			}
+		}
+		cfg.Feeds.mu.Unlock()
+	}
+}
+
 // What a handler says of its error is bounded, as what a program says is.
 func TestErrorsOfGoHandlersAreBounded(t *testing.T) {
 	t.Parallel()

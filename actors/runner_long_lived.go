@@ -55,6 +55,7 @@ type longLivedRunner struct {
 	had      []messages.Placement // the newest runs, up to hadMax
 	refused  *messages.Error      // of the run's first chunk that cannot be kept: it fails with that, whatever it answers
 	faults   int                  // late failures that it told
+	secrets  []string             // parameters of the newest runs that are masked: a run may say them when it is over
 	killed   bool
 	exited   bool
 	broken   string

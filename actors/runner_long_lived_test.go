@@ -196,6 +196,20 @@ func TestProcessSendsAChunkThatCannotBeKept(t *testing.T) {
 	require.Equal(t, messages.Completed, next[*ended](t, c.in, 3).outcome.Status, "the next run is another")
 }
 
+// Values of parameters that an action keeps secret are masked, also those of a run that is over: its threads may go on.
+func TestProcessMasksSecretParameters(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	for n, parameters := range []string{`{"key":"hunter2-hunter2"}`, `{}`, `{"key":{"a":"another-secret"},"open":"hello-hello"}`} {
+		c.Run(aRun(func(e *messages.Execution, a *messages.Action) {
+			a.Secrets, e.Parameters = []string{"key"}, json.RawMessage(parameters)
+		}))
+		p.sink(process.Reply{ID: p.asked(t, "execute", n+1).id, Result: json.RawMessage(`1`)})
+		p.set(func() { require.Equal(t, "[redacted]", p.masks.Text("hunter2-hunter2")) })
+	}
+	p.set(func() { require.Equal(t, "[redacted] hello-hello", p.masks.Text("another-secret hello-hello")) })
+}
+
 // What a program says of its failure is no word of Troupe's own.
 func TestProcessSaysACodeOfTroupes(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/runtime"
 )
@@ -113,6 +114,7 @@ func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, trace s
 	program := s.launch(a)
 	spec := process.Spec{
 		Argv: program.Argv, Dir: a.Root, Env: s.env(e, trace, program.Env), Stdin: params, StdoutMax: messages.ResultMax + 1,
+		RunMasks: runMasks(pack.SecretValues(a, e.Parameters)),
 	}
 	started, err := s.outfit.start(ctx, spec, secrets, func(ev process.Event) { s.heard(e, p, c, ev) })
 	if errors.Is(err, process.ErrShortage) {

@@ -3,6 +3,7 @@ package pack
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/troupe-run/troupe/messages"
@@ -52,4 +53,40 @@ func redact(v any, secrets []string) any {
 		}
 	}
 	return v
+}
+
+// SecretValues returns the texts and numbers among the parameters that the action lists under secrets, at any depth.
+func SecretValues(action *messages.Action, params json.RawMessage) []string {
+	if len(action.Secrets) == 0 || len(params) == 0 || messages.CheckJSON(params) != nil {
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(params))
+	decoder.UseNumber()
+	var v any
+	if decoder.Decode(&v) != nil {
+		return nil
+	}
+	return secretValues(v, action.Secrets, false, nil)
+}
+
+func secretValues(v any, secrets []string, secret bool, into []string) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			into = secretValues(v[key], secrets, secret || slices.Contains(secrets, key), into)
+		}
+	case []any:
+		for _, value := range v {
+			into = secretValues(value, secrets, secret, into)
+		}
+	case string:
+		if secret {
+			into = append(into, v)
+		}
+	case json.Number:
+		if secret {
+			into = append(into, v.String())
+		}
+	}
+	return into
 }

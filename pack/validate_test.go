@@ -171,6 +171,18 @@ func TestRedact(t *testing.T) {
 	require.Equal(t, `{"api_key":1`, string(pack.Redact(&messages.Action{}, json.RawMessage(`{"api_key":1`))))
 }
 
+func TestSecretValues(t *testing.T) {
+	t.Parallel()
+	action := &messages.Action{Secrets: []string{"api_key", "token"}}
+	for params, want := range map[string][]string{
+		`{"api_key":"hunter2","n":1,"deep":[{"token":{"a":["x",12345678901234567890.10,true,null]}}]}`: {"hunter2", "x", "12345678901234567890.10"},
+		`{"text":"token"}`: nil, `{"api_key":`: nil, ``: nil,
+	} {
+		require.Equal(t, want, pack.SecretValues(action, json.RawMessage(params)))
+	}
+	require.Nil(t, pack.SecretValues(&messages.Action{}, json.RawMessage(`{"api_key":"x"}`)))
+}
+
 // TestNoSecretSurvives: the value of a secret appears neither in shown parameters nor in Validate's errors, whatever
 // its place.
 func TestNoSecretSurvives(t *testing.T) {

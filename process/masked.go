@@ -31,15 +31,15 @@ func masked(masks *mask.Set, e Event) Event {
 	switch e := e.(type) {
 	case Reply:
 		if e.Err != nil {
-			e.Err = maskedError(masks, e.Err)
+			e.Err = MaskedError(masks, e.Err)
 		}
 		return e
 	case Fault:
-		e.Err = maskedError(masks, e.Err)
+		e.Err = MaskedError(masks, e.Err)
 		return e
 	case Chunk:
 		if e.Err != nil {
-			e.Err = maskedError(masks, e.Err)
+			e.Err = MaskedError(masks, e.Err)
 		}
 		return e
 	case Progress:
@@ -59,7 +59,11 @@ func masked(masks *mask.Set, e Event) Event {
 	return e
 }
 
-func maskedError(masks *mask.Set, e *messages.Error) *messages.Error {
+// MaskedError returns the error without the secrets: itself, or a copy.
+func MaskedError(masks *mask.Set, e *messages.Error) *messages.Error {
+	if masks == nil {
+		return e
+	}
 	err := *e
 	err.Code = messages.Code(masks.Text(string(err.Code)))
 	err.Message, err.Type, err.Stderr, err.Details = masks.Text(err.Message), masks.Text(err.Type), masks.Text(err.Stderr), masks.JSON(err.Details)

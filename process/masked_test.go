@@ -50,6 +50,30 @@ func TestRepliesInTheMiddleOfASecret(t *testing.T) {
 	}
 }
 
+// The secrets of a run are masked beside those of the pool, wherever a write ends.
+func TestSecretsOfARunAreMasked(t *testing.T) {
+	t.Parallel()
+	pool, err := mask.New([]string{"pool-secret"})
+	require.NoError(t, err)
+	of, err := mask.New([]string{"hunter2-hunter2"})
+	require.NoError(t, err)
+	writes := "import os\nparts = [b'pool-sec', b'ret hunter2-h', b'unter2 b hunter2-hunter2']\n" + strings.ReplaceAll(echoWorker,
+		"    while reply:", "    os.write(1, parts.pop(0))\n    while reply:")
+	p, events := run(t, newGuardian(t, Config{}), Spec{Masks: pool, Framed: true, Argv: python(writes)})
+	p.Mask(of)
+	for _, want := range []string{"[redacted]", " [redacted]", " b [redacted]"} {
+		_, err := p.Send("execute", nil)
+		require.NoError(t, err)
+		next[Reply](t, events)
+		require.Equal(t, want, string(p.TakeOutput().Stdout))
+	}
+	p, events = run(t, newGuardian(t, Config{}), Spec{Masks: pool, RunMasks: of, Argv: shell("printf hunter2-; printf 'hunter2 pool-secret'; printf hunter2-hunter2 >&2")})
+	events.exit(t)
+	out := p.TakeOutput()
+	require.Equal(t, "[redacted] [redacted]", string(out.Stdout))
+	require.Equal(t, "[redacted]", string(out.Stderr))
+}
+
 // A clipped text may end within a secret.
 func TestClippedTextsAreMasked(t *testing.T) {
 	t.Parallel()

@@ -33,9 +33,10 @@ type stream struct {
 	pending []byte // kept, but not reported yet
 	tail    []byte // the last bytes; stderr only
 	masks   mask.Stream
+	run     mask.Stream // behind masks, for secrets of the run
 }
 
-func newStream(fd int, stderr bool, limit int, masks *mask.Set) (*stream, error) {
+func newStream(fd int, stderr bool, limit int, masks, run *mask.Set) (*stream, error) {
 	file, err := pollable(fd, "output")
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func newStream(fd int, stderr bool, limit int, masks *mask.Set) (*stream, error)
 		_ = file.Close()
 		return nil, err
 	}
-	return &stream{file: file, raw: raw, stderr: stderr, max: limit, masks: masks.Stream()}, nil
+	return &stream{file: file, raw: raw, stderr: stderr, max: limit, masks: masks.Stream(), run: run.Stream()}, nil
 }
 
 // pollable makes a descriptor non-blocking and registers it with the poller, so that deadlines work on it.
@@ -80,14 +81,24 @@ func (s *stream) drain() {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keep(s.masks.Pause())
+	s.keep(s.run.Write(s.masks.Pause()))
+	s.keep(s.run.Pause())
 }
 
 // end keeps the bytes that were held back because they may begin a secret: no more bytes follow.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keep(s.masks.End())
+	s.keep(s.run.Write(s.masks.End()))
+	s.keep(s.run.End())
+}
+
+// mask replaces the secrets of another run from now on.
+func (s *stream) mask(run *mask.Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(s.run.End())
+	s.run = run.Stream()
 }
 
 // capture reads once. It holds the lock during the read, so that bytes stay in order when several goroutines read.
@@ -102,7 +113,7 @@ func (s *stream) capture(fd int) (int, error) {
 			continue
 		}
 		if n > 0 {
-			s.keep(s.masks.Write(chunk[:n]))
+			s.keep(s.run.Write(s.masks.Write(chunk[:n])))
 		}
 		return n, err
 	}
@@ -148,6 +159,7 @@ func (s *stream) clear() {
 	defer s.mu.Unlock()
 	s.kept, s.cut, s.pending, s.tail = nil, false, nil, nil
 	s.masks.Drop()
+	s.run.Drop()
 }
 
 func (s *stream) lastBytes() string {

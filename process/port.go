@@ -34,6 +34,8 @@ type Spec struct {
 	// Masks replaces secrets in the program's output and in its events' texts, but not in results and chunks. Nil:
 	// none.
 	Masks *mask.Set
+	// RunMasks does the same for secrets of the program's one run; see Process.Mask.
+	RunMasks *mask.Set
 	// User is the user that the program runs as; nil: the node's user. It needs MaySwitch.
 	User *messages.User
 	// Umask is the program's; nil: the node's.
@@ -56,6 +58,8 @@ type Process interface {
 	TakeOutput() messages.Output
 	// ClearOutput drops the output so far, with the tail of standard error.
 	ClearOutput()
+	// Mask replaces the secrets of a run, beside those of Spec.Masks, in what the program says from now on.
+	Mask(run *mask.Set)
 	// StderrTail returns the last few KiB of standard error since ClearOutput. TakeOutput does not change it.
 	StderrTail() string
 	// Vitals reads the kernel's view of the program: its state letter and the resident bytes of its process tree.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/mask"
 )
 
 const (
@@ -38,6 +39,7 @@ type program struct {
 	input    *input   // nil unless framed
 	frames   *os.File // nil unless framed
 	out, err *stream
+	masks    atomic.Pointer[mask.Set] // of the run
 
 	sinkMu  sync.Mutex // one event at a time
 	sink    func(Event)
@@ -50,6 +52,7 @@ type program struct {
 func newProgram(l *link, spec Spec, sink func(Event)) (p *program, theirs []int, err error) {
 	spec = spec.withDefaults()
 	p = &program{link: l, spec: spec, sink: sink, begun: make(chan error, 1), ended: make(chan struct{})}
+	p.masks.Store(spec.RunMasks)
 	defer func() {
 		if err != nil {
 			closeAll(theirs)
@@ -123,7 +126,7 @@ func (p *program) makeOutput(theirs []int) ([]int, error) {
 			return theirs, err
 		}
 		theirs = append(theirs, write)
-		if *end.to, err = newStream(read, end.stderr, end.max, p.spec.Masks); err != nil {
+		if *end.to, err = newStream(read, end.stderr, end.max, p.spec.Masks, p.spec.RunMasks); err != nil {
 			return theirs, err
 		}
 	}
@@ -285,7 +288,7 @@ func (p *program) readFrames() {
 			p.out.drain()
 			p.err.drain()
 		}
-		p.emit(bounded(masked(p.spec.Masks, event)))
+		p.emit(bounded(p.masked(event)))
 	}
 }
 
@@ -303,7 +306,7 @@ func (p *program) framesEnded(err error) {
 	if p.askedFor() != "" {
 		return
 	}
-	p.emit(masked(p.spec.Masks, Broken{Reason: fault.reason}))
+	p.emit(p.masked(Broken{Reason: fault.reason}))
 	p.Kill()
 }
 
@@ -382,6 +385,16 @@ func (p *program) ClearOutput() {
 	p.out.clear()
 	p.err.clear()
 }
+
+// Mask implements Process.
+func (p *program) Mask(run *mask.Set) {
+	p.masks.Store(run)
+	p.out.mask(run)
+	p.err.mask(run)
+}
+
+// masked replaces the secrets of the pool and of the run in an event.
+func (p *program) masked(e Event) Event { return masked(p.masks.Load(), masked(p.spec.Masks, e)) }
 
 // StderrTail implements Process.
 func (p *program) StderrTail() string { return p.err.lastBytes() }

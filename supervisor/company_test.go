@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/mask"
 	"github.com/troupe-run/troupe/rules/restart"
 )
 
@@ -100,6 +101,7 @@ func (p *puppet) Kill()                           { go p.exit(137) }
 func (p *puppet) CloseInput()                     { go p.exit(0) }
 func (p *puppet) TakeOutput() messages.Output     { return messages.Output{} }
 func (p *puppet) ClearOutput()                    {}
+func (p *puppet) Mask(*mask.Set)                  {}
 func (p *puppet) StderrTail() string              { return "" }
 func (p *puppet) Vitals() (process.Vitals, error) { return process.Vitals{State: 'S'}, nil }
 

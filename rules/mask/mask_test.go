@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -269,4 +270,19 @@ func TestMaskingIsLinear(t *testing.T) {
 	s := setOf(t, strings.Repeat("a", ValueMax-1)+"b", strings.Repeat("a", 4000))
 	text := strings.Repeat("a", 4<<20)
 	require.Equal(t, Mark, s.Text(text))
+}
+
+func TestFittingIsTakenByNew(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"12345678", "abcdefgh"}, Fitting([]string{"12345678", "short", "abcdefgh", "12345678", strings.Repeat("x", ValueMax+1), "12345678\x00"}))
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = fmt.Sprintf("%08d", i) + strings.Repeat("x", i%2*ValueMax/2)
+	}
+	fitting := Fitting(many)
+	require.Len(t, fitting, 32)
+	require.Equal(t, many[:2], fitting[:2])
+	_, err := New(fitting)
+	require.NoError(t, err)
+	require.Nil(t, Fitting(nil))
 }

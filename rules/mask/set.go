@@ -78,6 +78,22 @@ func New(values []string) (*Set, error) {
 	return s, nil
 }
 
+// Fitting returns the first of the values that New takes together, each once: those that are too short or too long to be found are
+// left out, and so is what is past the bounds.
+func Fitting(values []string) []string {
+	var fitting []string
+	total := 0
+	for _, v := range values {
+		if Check(v) != nil || total+len(v) > totalMax || slices.Contains(fitting, v) {
+			continue
+		}
+		if fitting, total = append(fitting, v), total+len(v); len(fitting) == ValuesMax {
+			break
+		}
+	}
+	return fitting
+}
+
 // forms are the texts that a value may stand as.
 func forms(value string) []string {
 	all := []string{value}
