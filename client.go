@@ -106,7 +106,7 @@ func (c *Client) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
 }
 
 // Call submits an execution and waits for its outcome, or until ctx ends, which is no error: then the execution is returned
-// as it stands. A call to a session has a deadline beside: see Await. It is one request where the outcome comes within a minute. After
+// as it stands. One that is retried leads to the last of its chain. A call to a session has a deadline beside: see Await. It is one request where the outcome comes within a minute. After
 // an error the execution that is returned has its ID, if the node has told that it is stored.
 func (c *Client) Call(ctx context.Context, s Submission) (Execution, error) {
 	r, err := s.Request()
@@ -118,10 +118,10 @@ func (c *Client) Call(ctx context.Context, s Submission) (Execution, error) {
 	err = c.call(ctx, http.MethodPost, executionsPath, form.SubmitBody{Request: r, WaitSeconds: &seconds}, &v,
 		func(id ExecutionID) { stored.Store(&id) })
 	if e := v.Execution(); err == nil {
-		if e.Status.Terminal() {
-			return e, nil
+		if !e.Status.Terminal() {
+			e, err = awaitMore(ctx, &e, time.Since(began), c.Wait)
 		}
-		return awaitMore(ctx, &e, time.Since(began), c.Wait)
+		return lastOf(ctx, e, err, c.Wait)
 	}
 	id := stored.Load()
 	if id == nil {

@@ -3,6 +3,7 @@ package troupe_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -104,6 +105,44 @@ func TestClientRunsWhatItSubmits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, failed.ID, retried.Original)
 	require.Equal(t, s.Trace, retried.Trace, "a retry by hand belongs to the same trace")
+}
+
+// A call follows an execution that is retried to the last of its chain, over HTTP and in the program, with a session and without. Another
+// request under one key is a problem both ways.
+func TestACallFollowsItsRetries(t *testing.T) {
+	t.Parallel()
+	n, err := embedded.New(embedded.Config{Data: t.TempDir(), Listen: "127.0.0.1:0", Workers: 2, ShutdownTimeout: time.Second},
+		troupe.Action{Name: "demo.act", MaxRetries: 2, Retry: troupe.RetryPolicy{Base: 10 * time.Millisecond}, Handler: func(_ context.Context, t *troupe.Task) (any, error) {
+			if t.RetryCount < 2 {
+				return nil, errors.New("not yet")
+			}
+			return t.RetryCount, nil
+		}})
+	require.NoError(t, err)
+	require.NoError(t, n.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })
+	c, err := troupe.NewClient(troupe.ClientConfig{Server: "http://" + n.Addr()})
+	require.NoError(t, err)
+	type caller interface {
+		Call(context.Context, troupe.Submission) (troupe.Execution, error)
+		Submit(context.Context, troupe.Submission) (troupe.Execution, error)
+	}
+	for name, by := range map[string]caller{"node": n, "client": c} {
+		for _, session := range []string{"", "s"} {
+			s := named("Ada")
+			s.Session, s.IdempotencyKey = session, name+session
+			e, err := by.Call(t.Context(), s)
+			require.NoError(t, err)
+			require.Equal(t, []any{troupe.Completed, 2, "2"}, []any{e.Status, e.RetryCount, string(e.Result)}, name+session)
+			s.Parameters = map[string]string{"name": "Bob"}
+			_, err = by.Submit(t.Context(), s)
+			var p *troupe.Problem
+			require.ErrorAs(t, err, &p, name)
+			require.Equal(t, messages.CodeKeyConflict, p.Code)
+			_, err = by.Call(t.Context(), s)
+			require.ErrorAs(t, err, &p, name)
+		}
+	}
 }
 
 // The end of the caller's time is no error of Wait.

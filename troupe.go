@@ -143,10 +143,30 @@ func (s *Submission) encode() (submit.Request, error) {
 	return r, nil
 }
 
-// Await waits for an execution that was just submitted, by the wait that it is given, as the Call of every way in does: a call to a
-// session has a deadline of its own.
+// Await waits for an execution that was just submitted, by the wait that it is given, as the Call of every way in does: one that is retried
+// leads to the last of its chain, and a call to a session has a deadline of its own, which each retry has anew.
 func Await(ctx context.Context, e *Execution, wait func(context.Context, ExecutionID) (Execution, error)) (Execution, error) {
-	return awaitMore(ctx, e, 0, wait)
+	now, err := awaitMore(ctx, e, 0, wait)
+	return lastOf(ctx, now, err, wait)
+}
+
+// lastOf follows an execution that has ended, and is retried, to the last of its chain. When ctx ends it returns the one that stands then.
+func lastOf(ctx context.Context, now Execution, err error, wait func(context.Context, ExecutionID) (Execution, error)) (Execution, error) {
+	for err == nil && now.Status.Terminal() && now.Status != Completed && !now.RetriedAs.IsZero() {
+		over, cancel := context.WithCancel(ctx)
+		cancel() // the retry as it stands
+		var next Execution
+		if next, err = wait(over, now.RetriedAs); err != nil {
+			return now, err
+		}
+		if now = next; !now.Status.Terminal() {
+			now, err = awaitMore(ctx, &now, 0, wait)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return now, err
 }
 
 // awaitMore is Await for a call that has taken so long already.

@@ -29,6 +29,7 @@ import (
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/runtime"
+	"github.com/troupe-run/troupe/store"
 )
 
 // RunHelper is the first call of main in a program that serves actions which run as processes. The node starts the
@@ -156,7 +157,7 @@ func (n *Node) SubmitAll(ctx context.Context, list []troupe.Submission) ([]troup
 	}
 	submitted, err := n.node.Backend().Submit(ctx, requests)
 	if err != nil {
-		return nil, err
+		return nil, store.AsProblem(err)
 	}
 	executions := make([]troupe.Execution, len(submitted))
 	for i := range submitted {
@@ -191,7 +192,7 @@ func (n *Node) Retry(ctx context.Context, id troupe.ExecutionID) (troupe.Executi
 	return made.Execution, err
 }
 
-// Call submits an execution and waits for its outcome. When ctx ends first, it returns the execution's current state
+// Call submits an execution and waits for its outcome. An execution that is retried leads to the last of its chain. When ctx ends first, it returns the execution's current state
 // and no error. A call to a session also has a deadline of the run's timeout plus 5 s. After it, the error is a
 // *Problem with the code "timeout", and the execution goes on.
 func (n *Node) Call(ctx context.Context, s troupe.Submission) (troupe.Execution, error) {
@@ -201,10 +202,15 @@ func (n *Node) Call(ctx context.Context, s troupe.Submission) (troupe.Execution,
 	}
 	e, wait, leave, err := n.node.Submit(ctx, r)
 	if err != nil {
-		return e, err
+		return e, store.AsProblem(err)
 	}
 	defer leave()
-	return troupe.Await(ctx, &e, func(ctx context.Context, _ troupe.ExecutionID) (troupe.Execution, error) { return wait(ctx) })
+	return troupe.Await(ctx, &e, func(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
+		if id != e.ID {
+			return n.Wait(ctx, id) // a retry of it
+		}
+		return wait(ctx)
+	})
 }
 
 // Session returns one session of a pool.

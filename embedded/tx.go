@@ -37,4 +37,4 @@ func (n *Node) SubmitTx(ctx context.Context, tx pgx.Tx, s troupe.Submission) (tr
 	return stored[0].Execution, nil
 }
 
-var errNoPostgres = errors.New("SubmitTx needs a node of the full mode: give Config.Store a postgres:// address, and Config.Broker")
+var errNoPostgres = errors.New("SubmitTx needs a node whose store is Postgres: give Config.Store a postgres:// address")

@@ -18,5 +18,5 @@ func TestSubmitTxNeedsPostgres(t *testing.T) {
 	require.NoError(t, n.Start(t.Context()))
 	defer func() { require.NoError(t, n.Stop(context.WithoutCancel(t.Context()))) }()
 	_, err = n.SubmitTx(t.Context(), nil, troupe.Submission{Action: "demo.greet"})
-	require.ErrorContains(t, err, "Config.Store")
+	require.EqualError(t, err, "SubmitTx needs a node whose store is Postgres: give Config.Store a postgres:// address")
 }

@@ -208,6 +208,16 @@ func TestWaitFollowsRetries(t *testing.T) {
 	require.Equal(t, result{0, "null\n", "execution " + id1 + " failed: timeout: ran 1 s; it is retried as " + id2 + "\n"}, r)
 }
 
+// What failed for good says why nothing follows.
+func TestAFailureSaysWhyNoRetryFollows(t *testing.T) {
+	t.Parallel()
+	failed := execution(id1, "failed", `,"error":{"code":"x","message":"y","class":"exception","no_retry":"never_on"}`)
+	s := serve(t, map[string]string{"POST /api/v1/executions": "!201" + failed, "GET /api/v1/executions/" + id1: failed})
+	want := result{1, "", "execution " + id1 + " failed: x: y\nno retry follows: its error, of class exception, is listed in the action's retry.never_on\n"}
+	require.Equal(t, want, s.call(t, "submit", "core.echo", "--wait"))
+	require.Equal(t, want, s.call(t, "wait", id1))
+}
+
 // A node of an older release has no streams: there a batch goes in calls.
 func TestBatch(t *testing.T) {
 	t.Parallel()

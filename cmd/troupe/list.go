@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
 )
 
 // pageMax is the API's largest page.
@@ -301,6 +302,10 @@ func (x executions) outcome(v form.ExecutionView) error {
 			text = visibleLines(text)
 		}
 		fmt.Fprintln(x.err, text)
+	}
+	if v.Error != nil && v.Error.NoRetry != "" {
+		e := v.Execution()
+		fmt.Fprintln(x.err, "no retry follows: "+visible(retry.Denial(v.Error.NoRetry).Explain(&e)))
 	}
 	return errSilent
 }
