@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -267,6 +268,55 @@ type Sessions interface {
 	SaveSnapshot(ctx context.Context, ref SessionRef, state json.RawMessage) error
 	// Snapshot returns the stored state and its epoch, or ErrNotFound.
 	Snapshot(ctx context.Context, pool, session string) (state json.RawMessage, epoch int64, err error)
+
+	// TryState notes that a stored state is about to be given back to a worker, and returns how many times in a row that happened without an
+	// answer, this time included. Above StateTriesMax it has set the state aside, and nobody is given it. A repeated call of one placement
+	// counts once.
+	TryState(ctx context.Context, t StateTry) (tries int, err error)
+	// StateAnswered notes that the worker has answered, or that Troupe itself ended the try.
+	StateAnswered(ctx context.Context, pool, session string) error
+	// StateTrouble returns what is known of trouble with a session's state; its zero value: none.
+	StateTrouble(ctx context.Context, pool, session string) (StateTrouble, error)
+	// AsideStates returns states that were set aside, the newest first, without the states themselves.
+	AsideStates(ctx context.Context, limit int) ([]AsideState, error)
+	// DropState deletes a session's stored state, and the one that was set aside. It reports whether there was any.
+	DropState(ctx context.Context, pool, session string) (bool, error)
+}
+
+// StateTriesMax is how many times in a row a stored state is given back to workers that end before they have answered.
+const StateTriesMax = 3
+
+// StateTry is a stored state that is about to be given back.
+type StateTry struct {
+	Pool, Session string
+	Epoch, Runs   int64 // of the state
+	SessionEpoch  int64 // in which it is given back
+	Worker        messages.WorkerID
+	By            messages.Placement
+}
+
+// Name names the placement for which it is tried.
+func (t *StateTry) Name() string { return fmt.Sprintf("%s/%d", t.By.Execution, t.By.Attempt) }
+
+// StateTrouble is trouble with a session's stored state.
+type StateTrouble struct {
+	Tries   int // without an answer, in a row
+	TriedOn messages.WorkerID
+	TriedAt time.Time
+	Aside   *AsideState // with its state; nil: none was set aside
+}
+
+// AsideState is a stored state that was set aside, because each worker that it was given back to ended.
+type AsideState struct {
+	Pool         string            `json:"pool"`
+	Session      string            `json:"session"`
+	Epoch        int64             `json:"epoch"`
+	Runs         int64             `json:"runs"`
+	SessionEpoch int64             `json:"session_epoch"`
+	Tries        int               `json:"tries"`
+	Worker       messages.WorkerID `json:"worker"`
+	At           time.Time         `json:"at"`
+	State        json.RawMessage   `json:"state,omitempty"`
 }
 
 // DeadLetter is the record of a message that came back through the dead-letter exchange or could not be read.

@@ -57,6 +57,8 @@ var (
    FROM (SELECT x.pool, x.status FROM execution x WHERE x.session = i.session ORDER BY x.seq LIMIT 1001) e) k
   WHERE k.kept <= 1000 AND NOT k.used),
  k AS (DELETE FROM session_snapshot k USING v WHERE k.pool = v.pool AND k.session = v.session),
+ ta AS (DELETE FROM session_try t USING v WHERE t.pool = v.pool AND t.session = v.session),
+ aa AS (DELETE FROM session_aside a USING v WHERE a.pool = v.pool AND a.session = v.session),
  l AS (DELETE FROM lane l USING v WHERE l.pool = v.pool AND l.session = v.session AND l.active = 0 AND l.head IS NULL),
  s AS (DELETE FROM session s USING v WHERE s.pool = v.pool AND s.session = v.session AND s.touched_at < $4 RETURNING 1)
 `) + walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom

@@ -71,8 +71,10 @@ func (s *Store) deleteSessions(ctx context.Context, names [][2]string, before ti
 			if err != nil {
 				return err
 			}
-			if n > 0 {
-				err = w.exec("DELETE FROM session_snapshot WHERE pool = ? AND session = ?", name[0], name[1])
+			for _, table := range []string{"session_snapshot", "session_try", "session_aside"} {
+				if n > 0 && err == nil {
+					err = w.exec("DELETE FROM "+table+" WHERE pool = ? AND session = ?", name[0], name[1])
+				}
 			}
 			if total += int(n); err != nil {
 				return err

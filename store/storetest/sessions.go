@@ -354,3 +354,59 @@ func testClaimRebound(t *testing.T, k *kit) {
 	require.ErrorIs(t, r.Err, store.ErrSession)
 	require.Equal(t, int64(2), k.applied(t, k.claim(e[1].ID, 1, 1)).Execution.SessionEpoch)
 }
+
+// A stored state that ends each worker that it is given back to is set aside after three in a row, whichever nodes they were on, and kept.
+func testStateTries(t *testing.T, k *kit) {
+	ref := store.SessionRef{Pool: pool, Session: "s", Epoch: 1, Runs: 1}
+	k.runIn(t, k.submit(t, ask(inSession("s", messages.AffinityStrict)))[0], 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}, completed())
+	state := json.RawMessage(`{"n":"\u00fc"}`)
+	require.NoError(t, k.SaveSnapshot(t.Context(), ref, state))
+	at := k.session(t, "s")
+	try := func(by messages.ExecutionID, attempt messages.Attempt) int {
+		t.Helper()
+		tries, err := k.TryState(t.Context(), store.StateTry{
+			Pool: pool, Session: "s", Epoch: at.SnapshotEpoch, Runs: at.SnapshotRuns, SessionEpoch: 7, Worker: "n/go/1",
+			By: messages.Placement{Execution: by, Attempt: attempt},
+		})
+		require.NoError(t, err)
+		return tries
+	}
+	trouble := func() store.StateTrouble {
+		t.Helper()
+		found, err := k.StateTrouble(t.Context(), pool, "s")
+		require.NoError(t, err)
+		return found
+	}
+	require.Zero(t, trouble())
+	id := messages.NewExecutionID()
+	require.Equal(t, []int{1, 1, 2}, []int{try(id, 1), try(id, 1), try(id, 2)}, "a repeated call counts once")
+	require.Equal(t, messages.WorkerID("n/go/1"), trouble().TriedOn)
+	require.NoError(t, k.StateAnswered(t.Context(), pool, "s"))
+	require.Zero(t, trouble(), "an answer ends the count")
+
+	require.Equal(t, []int{1, 2, 3}, []int{try(id, 3), try(id, 4), try(id, 5)})
+	require.Equal(t, 3, trouble().Tries)
+	_, _, err := k.Snapshot(t.Context(), pool, "s")
+	require.NoError(t, err)
+	require.Equal(t, store.StateTriesMax+1, try(id, 6))
+	_, _, err = k.Snapshot(t.Context(), pool, "s")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	require.Zero(t, k.session(t, "s").SnapshotEpoch)
+	found := trouble()
+	require.Zero(t, found.Tries)
+	require.JSONEq(t, string(state), string(found.Aside.State))
+	require.Equal(t, []int64{1, 7, 3}, []int64{found.Aside.Epoch, found.Aside.SessionEpoch, int64(found.Aside.Tries)})
+	list, err := k.AsideStates(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Nil(t, list[0].State)
+	require.Equal(t, found.Aside.At, list[0].At)
+
+	had, err := k.DropState(t.Context(), pool, "s")
+	require.NoError(t, err)
+	require.True(t, had)
+	require.Zero(t, trouble())
+	had, err = k.DropState(t.Context(), pool, "s")
+	require.NoError(t, err)
+	require.False(t, had)
+}

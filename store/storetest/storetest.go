@@ -78,6 +78,7 @@ var suite = []named{
 	{"sessions by prefix", testSessionsByPrefix},
 	{"snapshots", testSnapshots},
 	{"snapshot runs", testSnapshotRuns},
+	{"tries of a state", testStateTries},
 	{"session started", testSessionStarted},
 	{"due order", testDueOrder},
 	{"due pages", testDuePages},

@@ -142,3 +142,28 @@ func (c *calls) Snapshot(ctx context.Context, pool, session string) (state json.
 	})
 	return state, epoch, err
 }
+
+// TryState implements store.Store.
+func (c *calls) TryState(ctx context.Context, t store.StateTry) (int, error) {
+	return value(ctx, c, repeatable, func() (int, error) { return c.Store.TryState(ctx, t) })
+}
+
+// StateAnswered implements store.Store.
+func (c *calls) StateAnswered(ctx context.Context, pool, session string) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.StateAnswered(ctx, pool, session) })
+}
+
+// StateTrouble implements store.Store.
+func (c *calls) StateTrouble(ctx context.Context, pool, session string) (store.StateTrouble, error) {
+	return value(ctx, c, once, func() (store.StateTrouble, error) { return c.Store.StateTrouble(ctx, pool, session) })
+}
+
+// AsideStates implements store.Store.
+func (c *calls) AsideStates(ctx context.Context, limit int) ([]store.AsideState, error) {
+	return value(ctx, c, once, func() ([]store.AsideState, error) { return c.Store.AsideStates(ctx, limit) })
+}
+
+// DropState implements store.Store.
+func (c *calls) DropState(ctx context.Context, pool, session string) (bool, error) {
+	return value(ctx, c, once, func() (bool, error) { return c.Store.DropState(ctx, pool, session) })
+}
