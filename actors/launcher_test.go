@@ -10,7 +10,6 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
-	"github.com/troupe-run/troupe/rules/mask"
 )
 
 // launcher starts programs that do what the test says.
@@ -72,7 +71,6 @@ type puppet struct {
 	vitals     byte
 	out        messages.Output
 	tail       string
-	masks      *mask.Set // of the run
 }
 
 func (p *puppet) Pid() int { return 99 }
@@ -113,8 +111,6 @@ func (p *puppet) TakeOutput() messages.Output {
 	p.out = messages.Output{}
 	return out
 }
-
-func (p *puppet) Mask(run *mask.Set) { p.set(func() { p.masks = run }) }
 
 func (p *puppet) ClearOutput() {
 	p.mu.Lock()

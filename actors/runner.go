@@ -46,6 +46,8 @@ type Run struct {
 	// Restore is the session state to give back first; nil: none. Behind is how many finished runs it lacks.
 	Restore json.RawMessage
 	Behind  int64
+	// tried: the store counts that the state is being given back, until there is an answer.
+	tried bool
 	// Trace is the W3C trace context that the code is given, in the form of Execution.Trace.
 	Trace string
 
@@ -105,6 +107,8 @@ type (
 		running        messages.Placement
 		restored, lost bool
 	}
+	// stateAnswered: the program has answered to its session's state.
+	stateAnswered struct{ placement messages.Placement }
 	// sign: the run gave a sign of progress.
 	sign struct{}
 	// lateFailure: code of a run that has ended has failed. It ran here; without an execution, nobody knows which run it was.

@@ -99,6 +99,8 @@ func (w *Worker) Receive(ctx actor.Context) {
 
 	case *begun: // of the runner
 		w.begun(m)
+	case *stateAnswered:
+		w.slot.answered(m.placement)
 	case *sign:
 		w.slot.signed()
 	case *ended:

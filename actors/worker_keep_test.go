@@ -28,6 +28,9 @@ type shelf struct {
 	saved []store.SessionRef
 	gate  chan struct{} // where set, each save waits for it
 	err   error
+
+	tries   []store.StateTry
+	trouble store.StateTrouble
 }
 
 func (s *shelf) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
@@ -58,6 +61,34 @@ func (s *shelf) Snapshot(context.Context, string, string) (json.RawMessage, int6
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, s.row.SnapshotEpoch, nil
+}
+
+// TryState counts the tries of placements.
+func (s *shelf) TryState(_ context.Context, t store.StateTry) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries = append(s.tries, t)
+	return len(s.tries), nil
+}
+
+func (s *shelf) StateAnswered(context.Context, string, string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries = nil
+	return nil
+}
+
+func (s *shelf) StateTrouble(context.Context, string, string) (store.StateTrouble, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble, nil
+}
+
+// counted is how many tries are counted.
+func (s *shelf) counted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tries)
 }
 
 func (s *shelf) refs() []store.SessionRef {
@@ -308,6 +339,79 @@ func TestWhatASessionIsGivenBack(t *testing.T) {
 				k.send(&ended{placement: p, outcome: failed(&messages.Error{Code: messages.CodeTooLarge}), neverRan: true})
 				k.runs(told)
 				require.Nil(t, k.act.ran()[3].Restore, "whatever a later run comes to")
+			})
+		})
+	}
+}
+
+// A state that is given back is counted until the program answers. Its death before that is the state's, and so is a program that hangs. Where
+// Troupe itself ends the program, it is nobody's.
+func TestATryOfAStateIsCountedUntilItsAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		then    func(k *keeper, p messages.Placement)
+		counted int
+	}{
+		"nothing yet":  {func(*keeper, messages.Placement) {}, 1},
+		"it answers":   {func(k *keeper, p messages.Placement) { k.send(&stateAnswered{placement: p}) }, 0},
+		"another run":  {func(k *keeper, p messages.Placement) { p.Attempt++; k.send(&stateAnswered{placement: p}) }, 1},
+		"it dies":      {func(k *keeper, _ messages.Placement) { k.send(&gone{}) }, 1},
+		"it hangs":     {nil, 1},
+		"is cancelled": {func(k *keeper, p messages.Placement) { k.send(&CancelRun{Placement: p}) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k := keeping(t, 0)
+				k.shelf.row = store.Session{Epoch: 2, Runs: 3, SnapshotEpoch: 1, SnapshotRuns: 3, FinishedEpoch: 1}
+				k.shelf.state = json.RawMessage(`1`)
+				p := k.rows.add(func(e *messages.Execution) { aSession(2)(e); e.SessionLost, e.Timeout = true, time.Minute })
+				k.give(p)
+				require.NotNil(t, k.act.ran()[0].Restore)
+				if c.then != nil {
+					c.then(k, p)
+				} else {
+					time.Sleep(time.Hour)
+				}
+				synctest.Wait()
+				require.Equal(t, c.counted, k.shelf.counted())
+			})
+		})
+	}
+}
+
+// A state that was set aside is given to nobody. The run goes on without it, or fails where it may not.
+func TestAStateThatWasSetAsideIsGivenToNobody(t *testing.T) {
+	aside := &store.AsideState{SessionEpoch: 2}
+	for name, c := range map[string]struct {
+		affinity messages.Affinity
+		row      store.Session
+		tries    int
+		trouble  store.StateTrouble
+		fails    bool
+	}{
+		"now":                     {messages.AffinityStrict, store.Session{SnapshotEpoch: 1}, 3, store.StateTrouble{}, false},
+		"now, strict_fail":        {messages.AffinityStrictFail, store.Session{SnapshotEpoch: 1}, 3, store.StateTrouble{}, true},
+		"third, strict_fail":      {messages.AffinityStrictFail, store.Session{SnapshotEpoch: 1}, 2, store.StateTrouble{}, false},
+		"before":                  {messages.AffinityStrict, store.Session{}, 0, store.StateTrouble{Aside: aside}, false},
+		"before, strict_fail":     {messages.AffinityStrictFail, store.Session{}, 0, store.StateTrouble{Aside: aside}, true},
+		"long before":             {messages.AffinityStrictFail, store.Session{}, 0, store.StateTrouble{Aside: &store.AsideState{SessionEpoch: 1}}, false},
+		"before, and one has run": {messages.AffinityStrictFail, store.Session{FinishedEpoch: 2}, 0, store.StateTrouble{Aside: aside}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k := keeping(t, 0)
+				k.shelf.row, k.shelf.state, k.shelf.trouble = c.row, json.RawMessage(`1`), c.trouble
+				k.shelf.tries = make([]store.StateTry, c.tries)
+				p := k.rows.add(func(e *messages.Execution) { aSession(2)(e); e.SessionLost, e.Affinity = true, c.affinity })
+				k.give(p)
+				if !c.fails {
+					require.Equal(t, c.tries == 2, k.act.ran()[0].Restore != nil)
+					return
+				}
+				synctest.Wait()
+				require.Empty(t, k.act.ran())
+				e := k.rows.get(p)
+				require.Equal(t, messages.Failed, e.Status)
+				require.Equal(t, messages.CodeSessionStateBroken, e.Error.Code)
 			})
 		})
 	}

@@ -135,7 +135,7 @@ const fetchWithin = 5 * time.Second
 func (s *runSlot) fetchSnapshot(r *Run) {
 	e := r.Execution
 	s.world.Beside(fetchWithin, func(ctx context.Context) func() {
-		found, err := s.cfg.kept(ctx, e.Session, e.SessionEpoch)
+		found, err := s.cfg.kept(ctx, e)
 		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, context.Canceled) {
 			s.cfg.Logger.Warn("session snapshot not read", "session", e.Session, "error", err)
 		}
@@ -147,29 +147,78 @@ func (s *runSlot) restored(r *Run, found kept) {
 	switch {
 	case s.run != r:
 	case r.stop != notStopped:
+		if found.state != nil {
+			s.endTry(r.Execution)
+		}
 		s.neverRan(r, cancelledBy(r))
+	case found.broken && r.Execution.Affinity == messages.AffinityStrictFail:
+		s.neverRan(r, &messages.Error{
+			Code: messages.CodeSessionStateBroken, FailedBy: messages.FailedByWorker,
+			Message: fmt.Sprintf("the stored state of session %s ended each worker that it was given back to, and is set aside: `troupe sessions state export %s/%s` shows it",
+				r.Execution.Session, s.cfg.PoolName, r.Execution.Session),
+		})
 	default:
-		r.Restore, r.Behind = found.state, found.behind
+		r.Restore, r.Behind, r.tried = found.state, found.behind, found.state != nil
 		s.give(r)
 	}
 }
 
+// answered notes that the program has answered to its session's state: what ends it from here on is the run's.
+func (s *runSlot) answered(p messages.Placement) {
+	if r := s.run; r != nil && r.Placement() == p && r.tried {
+		r.tried = false
+		s.endTry(r.Execution)
+	}
+}
+
+// endTry has the store end its count of tries. The worker's own end does not cut that short.
+func (s *runSlot) endTry(e *messages.Execution) {
+	s.world.Beside(0, func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchWithin)
+		defer cancel()
+		if err := s.cfg.Sessions.StateAnswered(ctx, s.cfg.PoolName, e.Session); err != nil {
+			s.cfg.Logger.Warn("tries of a session's state are still counted", "session", e.Session, "error", err)
+		}
+		return nil
+	})
+}
+
 // kept is the state that a session is given back, and how many finished runs it lacks: with any, its loss is told all
-// the same.
+// the same. Broken: there is none, because it was set aside.
 type kept struct {
 	state  json.RawMessage
 	behind int64
+	broken bool
 }
 
-// kept reads what there is of a session: nothing where a run has finished in the epoch already, whose state is newer.
-func (c *WorkerConfig) kept(ctx context.Context, name string, epoch int64) (kept, error) {
-	session, err := c.Sessions.GetSession(ctx, c.PoolName, name)
-	if err != nil || session.SnapshotEpoch == 0 || session.FinishedEpoch >= epoch {
+// kept reads what there is of a session: nothing where a run has finished in the epoch already, whose state is newer. What is to be given back
+// is counted first: a death before the answer is charged to the state, on whichever node it happens.
+func (c *WorkerConfig) kept(ctx context.Context, e *messages.Execution) (kept, error) {
+	session, err := c.Sessions.GetSession(ctx, c.PoolName, e.Session)
+	if err != nil || session.FinishedEpoch >= e.SessionEpoch {
 		return kept{}, err
 	}
-	state, of, err := c.Sessions.Snapshot(ctx, c.PoolName, name)
+	if session.SnapshotEpoch == 0 && e.Affinity != messages.AffinityStrictFail {
+		return kept{}, nil
+	}
+	if session.SnapshotEpoch == 0 {
+		trouble, err := c.Sessions.StateTrouble(ctx, c.PoolName, e.Session)
+		return kept{broken: trouble.Aside != nil && trouble.Aside.SessionEpoch == e.SessionEpoch}, err
+	}
+	state, of, err := c.Sessions.Snapshot(ctx, c.PoolName, e.Session)
 	if err != nil || of != session.SnapshotEpoch {
 		return kept{}, err
+	}
+	tries, err := c.Sessions.TryState(ctx, store.StateTry{
+		Pool: c.PoolName, Session: e.Session, Epoch: session.SnapshotEpoch, Runs: session.SnapshotRuns, SessionEpoch: e.SessionEpoch,
+		Worker: e.WorkerID, By: e.Placement(),
+	})
+	if err != nil {
+		return kept{}, err
+	}
+	if tries > store.StateTriesMax {
+		c.Logger.Error("session state set aside: it ended each worker that it was given back to", "session", e.Session, "pool", c.PoolName, "tries", tries-1)
+		return kept{broken: true}, nil
 	}
 	return kept{state: state, behind: session.Runs - session.SnapshotRuns}, nil
 }
@@ -181,6 +230,10 @@ func (s *runSlot) stop(cause stopCause, why string) {
 		return
 	}
 	r.stop, r.stopText = cause, why
+	if r.tried && (cause == stopCancel || cause == stopHalt) { // Troupe ends the program, and not the state
+		r.tried = false
+		s.endTry(r.Execution)
+	}
 	r.ladder = process.StopRun(s.target(r), s.world.Now(), s.runner.Traits().Cancels, s.cfg.Graces)
 	s.step()
 }

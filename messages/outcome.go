@@ -2,8 +2,6 @@ package messages
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -13,32 +11,32 @@ type Code string
 
 // The codes that Troupe writes.
 const (
-	CodeNoWorkers         Code = "no_workers"         // no fresh worker of the pool
-	CodeQueueTimeout      Code = "queue_timeout"      // the message expired in the worker's queue
-	CodeStartTimeout      Code = "start_timeout"      // not started within scheduled_timeout of its first placement
-	CodeQueueDeadline     Code = "queue_deadline"     // waited for busy workers past its own queue deadline
-	CodeTimeout           Code = "timeout"            // ran past its run deadline
-	CodeStalled           Code = "stalled"            // no sign of progress for the action's stall timeout
-	CodeWorkerLost        Code = "worker_lost"        // its worker died while it ran
-	CodePoisoned          Code = "poisoned"           // killed its worker as often as the poison limit allows
-	CodeCancelled         Code = "cancelled"          // cancelled by a caller
-	CodeSessionBusy       Code = "session_busy"       // strict_fail: the bound worker is not free
-	CodeSessionLost       Code = "session_lost"       // strict_fail: the bound worker is gone
-	CodeSessionExpired    Code = "session_expired"    // the binding idled out
-	CodeInvalidParameters Code = "invalid_parameters" // parameters break the action's schema
-	CodeTooLarge          Code = "parameters_too_large"
-	CodeResultTooLarge    Code = "result_too_large"
-	CodeResultNotJSON     Code = "result_not_json" // a result or a chunk that is no JSON, see CheckJSON
-	CodeUnstorable        Code = "unstorable"      // the store can never keep what the run left behind
-	CodeActionNotFound    Code = "action_not_found"
-	CodeActionError       Code = "action_error"   // the action's code failed without a code of its own
-	CodeCannotStart       Code = "cannot_start"   // the command of the action cannot be started, and no repeat changes that
-	CodeExitStatus        Code = "exit_status"    // a one-shot command ended with a status other than 0
-	CodeProtocol          Code = "protocol_error" // a worker says that it broke its protocol
-	CodePermission        Code = "permission_denied"
-	CodeRateLimited       Code = "rate_limited"
-	CodeNodeShutdown      Code = "node_shutdown"  // stopped because its node was told to stop
-	CodeLimit             Code = "limit_exceeded" // the process broke a resource limit
+	CodeNoWorkers          Code = "no_workers"           // no fresh worker of the pool
+	CodeQueueTimeout       Code = "queue_timeout"        // the message expired in the worker's queue
+	CodeStartTimeout       Code = "start_timeout"        // not started within scheduled_timeout of its first placement
+	CodeQueueDeadline      Code = "queue_deadline"       // waited for busy workers past its own queue deadline
+	CodeTimeout            Code = "timeout"              // ran past its run deadline
+	CodeStalled            Code = "stalled"              // no sign of progress for the action's stall timeout
+	CodeWorkerLost         Code = "worker_lost"          // its worker died while it ran
+	CodePoisoned           Code = "poisoned"             // killed its worker as often as the poison limit allows
+	CodeCancelled          Code = "cancelled"            // cancelled by a caller
+	CodeSessionBusy        Code = "session_busy"         // strict_fail: the bound worker is not free
+	CodeSessionLost        Code = "session_lost"         // strict_fail: the bound worker is gone
+	CodeSessionStateBroken Code = "session_state_broken" // strict_fail: its stored state ended each worker that it was given back to
+	CodeSessionExpired     Code = "session_expired"      // the binding idled out
+	CodeInvalidParameters  Code = "invalid_parameters"   // parameters break the action's schema
+	CodeTooLarge           Code = "parameters_too_large"
+	CodeResultTooLarge     Code = "result_too_large"
+	CodeUnstorable         Code = "unstorable" // the store can never keep what the run left behind
+	CodeActionNotFound     Code = "action_not_found"
+	CodeActionError        Code = "action_error"   // the action's code failed without a code of its own
+	CodeCannotStart        Code = "cannot_start"   // the command of the action cannot be started, and no repeat changes that
+	CodeExitStatus         Code = "exit_status"    // a one-shot command ended with a status other than 0
+	CodeProtocol           Code = "protocol_error" // a worker says that it broke its protocol
+	CodePermission         Code = "permission_denied"
+	CodeRateLimited        Code = "rate_limited"
+	CodeNodeShutdown       Code = "node_shutdown"  // stopped because its node was told to stop
+	CodeLimit              Code = "limit_exceeded" // the process broke a resource limit
 )
 
 // reserved are the codes that only Troupe decides. The code of an action may not say them of itself: they name what the node
@@ -46,16 +44,13 @@ const (
 var reserved = map[Code]bool{
 	CodeNoWorkers: true, CodeQueueTimeout: true, CodeStartTimeout: true, CodeQueueDeadline: true, CodeTimeout: true, CodeStalled: true,
 	CodeWorkerLost: true, CodePoisoned: true, CodeCancelled: true, CodeSessionBusy: true, CodeSessionLost: true, CodeSessionExpired: true,
-	CodeTooLarge: true, CodeUnstorable: true, CodeActionNotFound: true, CodeNodeShutdown: true, CodeLimit: true, CodeCannotStart: true,
-	"session_state_broken": true, "no_node_serves_action": true,
+	CodeTooLarge: true, CodeUnstorable: true, CodeActionNotFound: true, CodeNodeShutdown: true, CodeLimit: true,
+	CodeSessionStateBroken: true, CodeCannotStart: true, "no_node_serves_action": true,
 	"worker_unavailable": true, "heartbeat_stale": true, "worker_heartbeat_stale": true, // as older nodes say it
 }
 
 // Reserved reports whether only Troupe decides the code.
 func (c Code) Reserved() bool { return reserved[c] }
-
-// ReservedCodes lists the codes that only Troupe decides, sorted.
-func ReservedCodes() []Code { return slices.Sorted(maps.Keys(reserved)) }
 
 // borrowed begins the code of an action's error that has said a reserved one.
 const borrowed = "action."
@@ -90,9 +85,6 @@ type Error struct {
 	Class string `json:"class,omitempty"`
 	// Type is the type of the exception that the action's code raised, as the program names it.
 	Type string `json:"type,omitempty"`
-	// Types are that type and those that it derives from, most derived first, as the program names them. They decide the retry, and are not
-	// stored.
-	Types []string `json:"-"`
 	// NoRetry is why no retry follows, written with the outcome; empty where one follows, or where nobody judged.
 	NoRetry string `json:"no_retry,omitempty"`
 	// Retriable is the worker's own word on whether a repeat may help; nil leaves it to the classifier.
@@ -111,7 +103,7 @@ type Error struct {
 // Said returns the error that an action's code or its worker has said, as it is stored: with the fields that are theirs to say.
 // A reserved code becomes "action." and the code. A text that is no code at all becomes the beginning of the message.
 func (e *Error) Said() *Error {
-	said := Error{Code: e.Code, Message: e.Message, Type: e.Type, Types: e.Types, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details, Stderr: e.Stderr}
+	said := Error{Code: e.Code, Message: e.Message, Type: e.Type, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details, Stderr: e.Stderr}
 	switch {
 	case e.Code == "":
 		said.Code = CodeActionError
