@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/mask"
 )
 
 // launcher starts programs that do what the test says.
@@ -71,6 +72,7 @@ type puppet struct {
 	vitals     byte
 	out        messages.Output
 	tail       string
+	masks      *mask.Set // of the run
 }
 
 func (p *puppet) Pid() int { return 99 }
@@ -111,6 +113,8 @@ func (p *puppet) TakeOutput() messages.Output {
 	p.out = messages.Output{}
 	return out
 }
+
+func (p *puppet) Mask(run *mask.Set) { p.set(func() { p.masks = run }) }
 
 func (p *puppet) ClearOutput() {
 	p.mu.Lock()

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -11,7 +10,9 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/mask"
 )
 
 // errStopped is the cause that ends a handler's context.
@@ -34,14 +35,16 @@ func InNodeRunner(handlers map[string]messages.Handler) func(*WorkerConfig, mess
 
 // handlerRun is a handler's run. Its state says who tells its end: the handler, or the one who stopped waiting for it.
 type handlerRun struct {
-	cancel context.CancelCauseFunc
-	told   atomic.Bool
-	leaked atomic.Bool
+	cancel  context.CancelCauseFunc
+	told    atomic.Bool
+	leaked  atomic.Bool
+	refused atomic.Pointer[messages.Error] // of the first chunk that cannot be kept: the run fails with that, whatever it returns
 
 	id     messages.ExecutionID
 	feeds  *Feeds
 	post   func(any)
-	stalls bool // signs of progress matter
+	stalls bool      // signs of progress matter
+	masks  *mask.Set // secrets among its parameters
 }
 
 func (g *inNodeRunner) Begin(post func(any)) {
@@ -59,7 +62,8 @@ func (g *inNodeRunner) Run(r *Run) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	run := &handlerRun{cancel: cancel, id: r.Execution.ID, feeds: g.cfg.Feeds, post: g.post, stalls: r.Execution.StallTimeout > 0}
+	run := &handlerRun{cancel: cancel, id: r.Execution.ID, feeds: g.cfg.Feeds, post: g.post, stalls: r.Execution.StallTimeout > 0,
+		masks: runMasks(pack.SecretValues(r.Action, r.Execution.Parameters))}
 	r.handle = run
 	if r.stop != notStopped {
 		cancel(errStopped)
@@ -74,8 +78,9 @@ func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messag
 	defer func() {
 		stack := ""
 		if p := recover(); p != nil {
-			end.crashed, stack = fmt.Sprintf("handler panicked: %v", p), panicStack()
-			g.cfg.Logger.Error("handler panicked", append(e.LogFields(), "action", e.Action, "panic", fmt.Sprint(p), "stack", stack)...)
+			said := run.masks.Text(fmt.Sprint(p))
+			end.crashed, stack = "handler panicked: "+said, run.masks.Cut(panicStack())
+			g.cfg.Logger.Error("handler panicked", append(e.LogFields(), "action", e.Action, "panic", said, "stack", stack)...)
 		}
 		if end.crashed != "" {
 			end.outcome = lost(end.crashed, "panic", stack)
@@ -90,7 +95,10 @@ func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messag
 	began := time.Now()
 	value, err := handler(ctx, taskOf(r, run))
 	end.ran = max(time.Since(began), 1)
-	end.outcome, end.crashed = handlerOutcome(value, err), ""
+	end.outcome, end.crashed = handlerOutcome(value, err, run.masks), ""
+	if refused := run.refused.Load(); refused != nil && err == nil {
+		end.outcome = failed(refused)
+	}
 }
 
 // stackMax is how much of a panic's stack is kept, in bytes.
@@ -113,20 +121,17 @@ func taskOf(r *Run, run *handlerRun) *messages.Task {
 	}
 }
 
-func handlerOutcome(value any, err error) messages.Outcome {
+func handlerOutcome(value any, err error, masks *mask.Set) messages.Outcome {
 	if err != nil {
 		var own *messages.Error
 		if errors.As(err, &own) {
-			return failed(own.Said())
+			return failed(process.MaskedError(masks, own).Said().Detailed())
 		}
-		return failed(&messages.Error{Code: messages.CodeActionError, Message: err.Error(), Type: messages.ErrorType(err)})
+		return failed(&messages.Error{Code: messages.CodeActionError, Message: masks.Text(err.Error()), Type: messages.ErrorType(err)})
 	}
-	if raw, ok := value.(json.RawMessage); ok && json.Valid(raw) {
-		return completed(raw)
-	}
-	result, err := json.Marshal(value)
+	result, err := messages.EncodeJSON(value)
 	if err != nil {
-		return failed(&messages.Error{Code: messages.CodeActionError, Message: "the result is not JSON: " + err.Error()})
+		return failed(messages.NotJSON("result", err))
 	}
 	return completed(result)
 }

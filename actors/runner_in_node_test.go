@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -42,8 +43,20 @@ func TestGoOutcomes(t *testing.T) {
 		"nil":   {func(context.Context, *messages.Task) (any, error) { return nil, nil }, messages.Completed, `null`, "", false},
 		"raw":   {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`[1]`), nil }, messages.Completed, `[1]`, "", false},
 		"raw, broken": {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`[1`), nil }, messages.Failed, ``,
-			messages.CodeActionError, false},
-		"no JSON":   {func(context.Context, *messages.Task) (any, error) { return make(chan int), nil }, messages.Failed, ``, messages.CodeActionError, false},
+			messages.CodeResultNotJSON, false},
+		"no JSON":     {func(context.Context, *messages.Task) (any, error) { return make(chan int), nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"name twice":  {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`{"a":1,"a":2}`), nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"no UTF-8":    {func(context.Context, *messages.Task) (any, error) { return "\xff", nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"long number": {func(context.Context, *messages.Task) (any, error) { return json.Number(strings.Repeat("1", 1001)), nil }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"chunk":       {func(_ context.Context, t *messages.Task) (any, error) { return nil, t.Chunk(math.NaN()) }, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"raw chunk": {func(_ context.Context, t *messages.Task) (any, error) {
+			t.Reporter.Chunk(json.RawMessage(`[NaN]`))
+			return nil, nil
+		}, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"a word of Troupe's": {func(context.Context, *messages.Task) (any, error) {
+			return nil, &messages.Error{Code: messages.CodePoisoned, FailedBy: "rescue"}
+		}, messages.Failed, ``,
+			"action.poisoned", false},
 		"too large": {func(context.Context, *messages.Task) (any, error) { return make([]byte, messages.ResultMax), nil }, messages.Failed, ``, messages.CodeResultTooLarge, false},
 		"error":     {func(context.Context, *messages.Task) (any, error) { return 1, errors.New("no") }, messages.Failed, ``, messages.CodeActionError, false},
 		"own error": {func(context.Context, *messages.Task) (any, error) {
@@ -153,6 +166,45 @@ func TestGoTask(t *testing.T) {
 	cfg.Feeds.mu.Lock()
 	defer cfg.Feeds.mu.Unlock()
 	require.Len(t, cfg.Feeds.feeds[r.Execution.ID].events, 2)
+}
+
+// Values of parameters that the action keeps secret are masked in what a handler says of a failure, and in its signs.
+func TestSecretParametersOfGoHandlersAreMasked(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2-hunter2"
+	for name, handler := range map[string]messages.Handler{
+		"an error": func(context.Context, *messages.Task) (any, error) { return nil, errors.New("at " + secret) },
+		"an error of its own": func(context.Context, *messages.Task) (any, error) {
+			return nil, &messages.Error{Code: secret, Message: secret, Details: json.RawMessage(`{"at":"` + secret + `"}`)}
+		},
+		"a panic": func(context.Context, *messages.Task) (any, error) { panic(secret) },
+		"signs": func(_ context.Context, t *messages.Task) (any, error) {
+			t.Log("info", secret)
+			t.Progress(0.5, secret)
+			return nil, errors.New("[redacted]")
+		},
+	} {
+		var in inbox
+		cfg := backstage()
+		g := InNodeRunner(map[string]messages.Handler{"f": handler})(cfg, "w", 1)
+		g.Begin(in.post)
+		r := aRun(func(e *messages.Execution, a *messages.Action) {
+			a.Secrets, e.Parameters = []string{"key"}, json.RawMessage(`{"key":"`+secret+`"}`)
+		})
+		g.Run(r)
+		e := next[*ended](t, &in, 1).outcome.Error
+		raw, err := json.Marshal(e)
+		require.NoError(t, err)
+		require.NotContains(t, string(raw), secret, name)
+		require.Contains(t, string(raw), "[redacted]", name)
+		cfg.Feeds.mu.Lock()
+		if f := cfg.Feeds.feeds[r.Execution.ID]; f != nil {
+			for _, said := range f.events {
+				require.Equal(t, "[redacted]", said.Message)
+			}
+		}
+		cfg.Feeds.mu.Unlock()
+	}
 }
 
 // What a handler says of its error is bounded, as what a program says is.

@@ -53,6 +53,9 @@ type longLivedRunner struct {
 	restored bool                 // the run's session has its state back
 	lost     bool                 // the run is told that it has lost state
 	had      []messages.Placement // the newest runs, up to hadMax
+	refused  *messages.Error      // of the run's first chunk that cannot be kept: it fails with that, whatever it answers
+	faults   int                  // late failures that it told
+	secrets  []string             // parameters of the newest runs that are masked: a run may say them when it is over
 	killed   bool
 	exited   bool
 	broken   string

@@ -46,6 +46,10 @@ func (p *longLivedRunner) take(ev process.Event) {
 	case process.Progress:
 		p.live(ev.ID, messages.RunEvent{Kind: "progress", At: time.Now(), Fraction: ev.Fraction, Message: ev.Message})
 	case process.Chunk:
+		if ev.Err != nil {
+			p.refuse(ev)
+			return
+		}
 		p.live(ev.ID, messages.RunEvent{Kind: "chunk", At: time.Now(), Chunk: ev.Data})
 	case process.Log:
 		p.live(ev.ID, messages.RunEvent{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
@@ -68,13 +72,19 @@ func (p *longLivedRunner) take(ev process.Event) {
 	}
 }
 
+// faultsMax bounds the late failures that are heard of one program. It is replaced long before.
+const faultsMax = 100
+
 // faulted passes on a failure that came after its run. A program may name only a run that it has had.
 func (p *longLivedRunner) faulted(ev process.Fault) {
+	if p.faults++; p.faults > faultsMax {
+		return
+	}
 	of := messages.Placement{Execution: ev.Execution, Attempt: ev.Attempt}
 	if !slices.Contains(p.had, of) {
 		of = messages.Placement{}
 	}
-	p.post(&lateFailure{placement: of, err: ev.Err})
+	p.post(&lateFailure{placement: of, err: ev.Err.Said()})
 }
 
 // hadMax bounds the runs that a program may say it has late failures of: the newest.
@@ -86,6 +96,14 @@ func (p *longLivedRunner) has(r *Run) {
 		p.had = slices.Delete(p.had, 0, hadMax/2)
 	}
 	p.had = append(p.had, r.Placement())
+}
+
+// refuse notes that a chunk of the run cannot be kept.
+func (p *longLivedRunner) refuse(c process.Chunk) {
+	if p.run != nil && c.ID == p.runID && p.refused == nil {
+		p.refused = c.Err
+	}
+	p.live(c.ID, messages.RunEvent{Kind: "log", At: time.Now(), Level: "error", Message: c.Err.Message})
 }
 
 // live passes on a sign of the run, if it is of the run.

@@ -3,9 +3,12 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/mask"
 )
 
 // executeArgs is the execute request of docs/protocol.md.
@@ -37,10 +40,11 @@ type executeSession struct {
 func (p *longLivedRunner) Run(r *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run, p.runID, p.restored, p.lost = r, 0, false, false
+	p.run, p.runID, p.restored, p.lost, p.refused = r, 0, false, false, nil
 	p.stopped = r.stop != notStopped
 	if p.process != nil {
 		p.process.ClearOutput() // what was written before is another run's, perhaps another session's
+		p.mask(r)
 	}
 	if len(r.Restore) > 0 && p.traits.Snapshots {
 		args := map[string]any{"session": r.Execution.Session, "epoch": r.Execution.SessionEpoch, "state": r.Restore}
@@ -49,6 +53,24 @@ func (p *longLivedRunner) Run(r *Run) {
 		}
 	}
 	p.execute()
+}
+
+// mask masks the parameters of the run that its action keeps secret, and those of the runs before it as far as a set has room.
+func (p *longLivedRunner) mask(r *Run) {
+	own := pack.SecretValues(r.Action, r.Execution.Parameters)
+	if len(own) == 0 {
+		return
+	}
+	if all := mask.Fitting(append(own, p.secrets...)); !slices.Equal(all, p.secrets) {
+		p.secrets = all
+		p.process.Mask(runMasks(p.secrets))
+	}
+}
+
+// runMasks masks the values that can be masked.
+func runMasks(values []string) *mask.Set {
+	set, _ := mask.New(mask.Fitting(values)) // takes what fits
+	return set
 }
 
 // restoreAnswered starts the run once its session has its state back, or could not be given it. One that is being stopped ends instead: its
@@ -129,6 +151,9 @@ func (p *longLivedRunner) finished(reply process.Reply) {
 	}
 	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.whole(), lost: p.lost, close: reply.Close}
 	p.run = nil
+	if reply.Err == nil {
+		reply.Err = p.refused
+	}
 	if reply.Err != nil {
 		if reply.Err.Stderr == "" && len(end.output.Stderr) > 0 {
 			reply.Err.Stderr = p.process.StderrTail()

@@ -169,6 +169,47 @@ func TestProcessAnswersOutOfOrder(t *testing.T) {
 	require.Empty(t, c.pending)
 }
 
+// A chunk that cannot be kept fails the run at its end: until then the program is busy with it.
+func TestProcessSendsAChunkThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	for _, reply := range []process.Reply{{Result: json.RawMessage(`1`)}, {Err: &messages.Error{Code: "mine"}}} {
+		r := aRun(nil)
+		c.Run(r)
+		reply.ID = p.asked(t, "execute", len(posted[*ended](c.in))+1).id
+		p.sink(process.Chunk{ID: reply.ID, Err: messages.NotJSON("chunk", messages.CheckJSON([]byte(`[NaN]`)))})
+		p.sink(process.Chunk{ID: reply.ID, Data: json.RawMessage(`1`)})
+		p.sink(process.Chunk{ID: 4711, Err: &messages.Error{Code: "of another"}})
+		before := len(posted[*ended](c.in))
+		p.sink(reply)
+		end := next[*ended](t, c.in, before+1)
+		require.Equal(t, messages.Failed, end.outcome.Status)
+		want := messages.CodeResultNotJSON
+		if reply.Err != nil {
+			want = "mine"
+		}
+		require.Equal(t, want, end.outcome.Error.Code)
+	}
+	r := aRun(nil)
+	c.Run(r)
+	p.sink(process.Reply{ID: p.asked(t, "execute", 3).id, Result: json.RawMessage(`1`)})
+	require.Equal(t, messages.Completed, next[*ended](t, c.in, 3).outcome.Status, "the next run is another")
+}
+
+// Values of parameters that an action keeps secret are masked, also those of a run that is over: its threads may go on.
+func TestProcessMasksSecretParameters(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	for n, parameters := range []string{`{"key":"hunter2-hunter2"}`, `{}`, `{"key":{"a":"another-secret"},"open":"hello-hello"}`} {
+		c.Run(aRun(func(e *messages.Execution, a *messages.Action) {
+			a.Secrets, e.Parameters = []string{"key"}, json.RawMessage(parameters)
+		}))
+		p.sink(process.Reply{ID: p.asked(t, "execute", n+1).id, Result: json.RawMessage(`1`)})
+		p.set(func() { require.Equal(t, "[redacted]", p.masks.Text("hunter2-hunter2")) })
+	}
+	p.set(func() { require.Equal(t, "[redacted] hello-hello", p.masks.Text("another-secret hello-hello")) })
+}
+
 // What a program says of its failure is no word of Troupe's own.
 func TestProcessSaysACodeOfTroupes(t *testing.T) {
 	t.Parallel()

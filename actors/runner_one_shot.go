@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/runtime"
 )
@@ -113,6 +114,7 @@ func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, trace s
 	program := s.launch(a)
 	spec := process.Spec{
 		Argv: program.Argv, Dir: a.Root, Env: s.env(e, trace, program.Env), Stdin: params, StdoutMax: messages.ResultMax + 1,
+		RunMasks: runMasks(pack.SecretValues(a, e.Parameters)),
 	}
 	started, err := s.outfit.start(ctx, spec, secrets, func(ev process.Event) { s.heard(e, p, c, ev) })
 	if errors.Is(err, process.ErrShortage) {
@@ -304,10 +306,10 @@ func commandOutcome(exit process.Exit, out messages.Output, stderr string) messa
 	return failed(err)
 }
 
-// commandResult is stdout as JSON where it parses, else as a JSON string.
+// commandResult is stdout as JSON where it is JSON that can be stored, else as a JSON string.
 func commandResult(stdout []byte) []byte {
 	trimmed := bytes.TrimSpace(stdout)
-	if len(trimmed) > 0 && json.Valid(trimmed) {
+	if messages.CheckJSON(trimmed) == nil {
 		return trimmed
 	}
 	text := strings.TrimRight(string(stdout), "\n")

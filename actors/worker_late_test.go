@@ -76,7 +76,7 @@ func TestAWorkerThatIsWornIsReplacedAfterItsRun(t *testing.T) {
 		s.stays()
 		changes := of[*WorkerChanged](s.pool)
 		require.True(t, changes[len(changes)-1].Spent)
-		require.Equal(t, health.Unhealthy, changes[len(changes)-1].Grade)
+		require.Equal(t, health.Degraded, changes[len(changes)-1].Grade, "its sessions stay until their states are kept")
 		s.ends(run, ok())
 		require.Equal(t, messages.Completed, s.rows.get(run).Status)
 		s.stays()
@@ -108,6 +108,10 @@ func TestProcessTellsLateFailures(t *testing.T) {
 	for _, m := range told[1:] {
 		require.Equal(t, lateFailure{err: failure}, *m)
 	}
+	for range 2 * faultsMax {
+		p.sink(process.Fault{Err: failure})
+	}
+	require.Len(t, posted[*lateFailure](c.in), faultsMax, "one that tells them without end is heard up to a bound")
 }
 
 // What a program logs without a run is its own, also while a run waits for its session's state.

@@ -123,11 +123,7 @@ func (v *recovery) checkin(r *Run, m *ended, c *checkin, items []Item) {
 func (v *recovery) stay(c *checkin, items []Item) {
 	v.release()
 	v.condition.regrade()
-	grade := v.condition.faultGrade()
-	if v.worker.worn() { // it is replaced in order, once it is idle
-		grade = min(grade, health.Degraded)
-	}
-	failure, fails := c.failure(grade, v.cfg.Thresholds.Off)
+	failure, fails := c.failure(v.condition.faultGrade(), v.cfg.Thresholds.Off)
 	if !fails {
 		v.condition.transition(lifecycle.CheckinSuccess, lifecycle.Metadata{})
 		v.worker.goOn(items)
@@ -285,18 +281,20 @@ func (v *recovery) expired() {
 	v.condition.regrade()
 }
 
-// late counts a failure of code whose run has ended. A worker that is unhealthy for it takes no more work and is replaced in
-// order, after the run that is on it, with its sessions' states kept.
+// late counts a failure of code whose run has ended. The one that would make the worker unhealthy is not counted: the sessions of an
+// unhealthy worker move at once, without their states. Instead it takes no more work, and is replaced in order after its run.
 func (v *recovery) late(text string) {
-	v.condition.counts.Faulted()
-	switch {
-	case v.cfg.Thresholds.Off:
+	if v.worker.worn() {
 		return
-	case v.condition.faultGrade() == health.Unhealthy && !v.worker.worn():
+	}
+	if v.condition.counts.LastStraw(v.cfg.Thresholds) {
 		v.worker.wear()
 		v.cfg.Logger.Warn("worker is to be replaced: code of its ended runs fails again and again", "worker", v.id, "generation", v.gen, "faults", v.condition.counts.Faults())
-		v.condition.regrade()
 		v.condition.tell(nil)
+		return
+	}
+	v.condition.counts.Faulted()
+	if v.cfg.Thresholds.Off {
 		return
 	}
 	failure := lifecycle.Failure{Kind: lifecycle.LateFailure, Text: text}

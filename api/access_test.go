@@ -60,6 +60,7 @@ var scopeTable = map[string]string{
 	"POST /api/v1/nodes/{id}/uncordon": "admin", "POST /api/v1/nodes/{id}/drain": "admin",
 	"GET /api/v1/pools": "read", "POST /api/v1/pools/{pool}/cordon": "admin", "POST /api/v1/pools/{pool}/uncordon": "admin",
 	"POST /api/v1/reload": "operate", "GET /api/v1/sessions": "read", "GET /api/v1/sessions/{pool}/{name...}": "read",
+	"GET /api/v1/session-states": "read", "GET /api/v1/session-states/{pool}/{name...}": "operate", "DELETE /api/v1/session-states/{pool}/{name...}": "operate",
 	"DELETE /api/v1/sessions/{pool}/{name...}": "operate", "GET /api/v1/workers": "read",
 	"GET /api/v1/workers/{node}/{pool}/{slot}": "read", "GET /api/v1/workers/{node}/{pool}/{slot}/health": "read",
 	"POST /api/v1/workers/{node}/{pool}/{slot}/health": "operate", "POST /api/v1/workers/{node}/{pool}/{slot}/cordon": "admin",

@@ -118,9 +118,14 @@ type Backend interface {
 	Session(ctx context.Context, pool, name string) (view.Session, error)
 	// SessionDetail returns a session with what waits in it and what happened to it.
 	SessionDetail(ctx context.Context, pool, name string) (view.SessionDetail, error)
-	// EndSession ends an idle session's binding and returns the session without it. A session without a binding does
-	// not change.
+	// EndSession ends an idle session's binding, deletes its stored state, and returns the session without them.
 	EndSession(ctx context.Context, pool, name, by string) (view.Session, error)
+	// SessionStates returns the states of sessions that were set aside, the newest first, without the states themselves.
+	SessionStates(ctx context.Context) ([]store.AsideState, error)
+	// SessionState returns what is stored of a session's state.
+	SessionState(ctx context.Context, pool, name string) (view.SessionState, error)
+	// DropSessionState deletes it.
+	DropSessionState(ctx context.Context, pool, name, by string) error
 	Actions(ctx context.Context) ([]messages.Action, error)
 	DeadLetters() store.DeadLetters
 	// RequeueDeadLetter is Retry for the execution of a dead letter.

@@ -168,6 +168,20 @@ func (b *backend) Session(ctx context.Context, pool, name string) (view.Session,
 	return view.Session{Session: s}, err
 }
 
+func (b *backend) SessionStates(ctx context.Context) ([]store.AsideState, error) {
+	return b.AsideStates(ctx, 10)
+}
+
+func (b *backend) SessionState(ctx context.Context, pool, name string) (view.SessionState, error) {
+	trouble, err := b.StateTrouble(ctx, pool, name)
+	return view.SessionState{Pool: pool, Session: name, Aside: trouble.Aside}, err
+}
+
+func (b *backend) DropSessionState(ctx context.Context, pool, name, _ string) error {
+	_, err := b.DropState(ctx, pool, name)
+	return err
+}
+
 func (b *backend) EndSession(ctx context.Context, pool, name, by string) (view.Session, error) {
 	v, err := b.Session(ctx, pool, name)
 	if err == nil {

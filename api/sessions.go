@@ -8,7 +8,7 @@ import (
 )
 
 func sessionRoutes() []*route {
-	const one = "/api/v1/sessions/{pool}/{name...}"
+	const one, state = "/api/v1/sessions/{pool}/{name...}", "/api/v1/session-states/{pool}/{name...}"
 	return []*route{
 		{method: "GET", path: "/api/v1/sessions", scope: ScopeRead, group: "sessions",
 			params: []param{
@@ -22,7 +22,13 @@ func sessionRoutes() []*route {
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
 			summary: "One session: what runs and waits in it, and what happened to it.", result: view.SessionDetail{}, handle: (*server).session},
 		{method: "DELETE", reason: true, path: one, scope: ScopeOperate, group: "sessions",
-			summary: "End an idle session: its binding ends and its worker drops its state.", result: view.Session{}, handle: (*server).endSession},
+			summary: "End an idle session: its binding ends, its worker drops its state, and what is stored of it is deleted.", result: view.Session{}, handle: (*server).endSession},
+		{method: "GET", path: "/api/v1/session-states", scope: ScopeRead, group: "sessions",
+			summary: "The states of sessions that were set aside, because each worker that they were given back to ended; the newest 1,000.", result: SessionStateList{}, handle: (*server).sessionStates},
+		{method: "GET", path: state, scope: ScopeOperate, group: "sessions",
+			summary: "What is stored of one session's state, with the state itself.", result: view.SessionState{}, handle: (*server).sessionState},
+		{method: "DELETE", reason: true, path: state, scope: ScopeOperate, group: "sessions",
+			summary: "Delete what is stored of one session's state, also where it was set aside.", result: SessionStateDropped{}, handle: (*server).dropSessionState},
 	}
 }
 
@@ -79,6 +85,48 @@ func (s *server) endSession(c *call) error {
 		return named(err, "session", pool+"/"+name)
 	}
 	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+// SessionStateList are states that were set aside.
+type SessionStateList struct {
+	States []store.AsideState `json:"states"`
+}
+
+// SessionStateDropped names the session whose stored state was deleted.
+type SessionStateDropped struct {
+	Pool    string `json:"pool"`
+	Session string `json:"session"`
+}
+
+func (s *server) sessionStates(c *call) error {
+	list, err := s.Backend.SessionStates(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, &SessionStateList{States: orEmpty(list)})
+}
+
+func (s *server) sessionState(c *call) error {
+	pool, name, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	v, err := s.Backend.SessionState(c.r.Context(), pool, name)
+	if err != nil {
+		return named(err, "stored state of session", pool+"/"+name)
+	}
+	return writeJSON(c.w, http.StatusOK, &v)
+}
+
+func (s *server) dropSessionState(c *call) error {
+	pool, name, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	if err := s.Backend.DropSessionState(c.r.Context(), pool, name, c.caller); err != nil {
+		return named(err, "stored state of session", pool+"/"+name)
+	}
+	return writeJSON(c.w, http.StatusOK, &SessionStateDropped{Pool: pool, Session: name})
 }
 
 // sessionOf reads the pool and the name of a session's path. The name may contain slashes.

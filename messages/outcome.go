@@ -2,6 +2,8 @@ package messages
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +29,8 @@ const (
 	CodeInvalidParameters  Code = "invalid_parameters"   // parameters break the action's schema
 	CodeTooLarge           Code = "parameters_too_large"
 	CodeResultTooLarge     Code = "result_too_large"
-	CodeUnstorable         Code = "unstorable" // the store can never keep what the run left behind
+	CodeResultNotJSON      Code = "result_not_json" // a result or a chunk that is no JSON, see CheckJSON
+	CodeUnstorable         Code = "unstorable"      // the store can never keep what the run left behind
 	CodeActionNotFound     Code = "action_not_found"
 	CodeActionError        Code = "action_error"   // the action's code failed without a code of its own
 	CodeCannotStart        Code = "cannot_start"   // the command of the action cannot be started, and no repeat changes that
@@ -51,6 +54,9 @@ var reserved = map[Code]bool{
 
 // Reserved reports whether only Troupe decides the code.
 func (c Code) Reserved() bool { return reserved[c] }
+
+// ReservedCodes lists the codes that only Troupe decides, sorted.
+func ReservedCodes() []Code { return slices.Sorted(maps.Keys(reserved)) }
 
 // borrowed begins the code of an action's error that has said a reserved one.
 const borrowed = "action."
@@ -85,6 +91,9 @@ type Error struct {
 	Class string `json:"class,omitempty"`
 	// Type is the type of the exception that the action's code raised, as the program names it.
 	Type string `json:"type,omitempty"`
+	// Types are that type and those that it derives from, most derived first, as the program names them. They decide the retry, and are not
+	// stored.
+	Types []string `json:"-"`
 	// NoRetry is why no retry follows, written with the outcome; empty where one follows, or where nobody judged.
 	NoRetry string `json:"no_retry,omitempty"`
 	// Retriable is the worker's own word on whether a repeat may help; nil leaves it to the classifier.
@@ -103,7 +112,7 @@ type Error struct {
 // Said returns the error that an action's code or its worker has said, as it is stored: with the fields that are theirs to say.
 // A reserved code becomes "action." and the code. A text that is no code at all becomes the beginning of the message.
 func (e *Error) Said() *Error {
-	said := Error{Code: e.Code, Message: e.Message, Type: e.Type, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details, Stderr: e.Stderr}
+	said := Error{Code: e.Code, Message: e.Message, Type: e.Type, Types: e.Types, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details, Stderr: e.Stderr}
 	switch {
 	case e.Code == "":
 		said.Code = CodeActionError

@@ -2,6 +2,8 @@ package messages_test
 
 import (
 	"encoding/json"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -40,6 +42,12 @@ func TestAnErrorIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), "\uFFFD")
 
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = "T" + strings.Repeat("x", i%2*messages.TypeMax)
+	}
+	require.Equal(t, slices.Repeat([]string{"T"}, messages.TypesMax/2), (&messages.Error{Types: many}).Bounded().Types)
+
 	broken := (&messages.Error{Code: "a\xffb", Message: "m\xff"}).Bounded()
 	require.Equal(t, messages.Code("a\uFFFDb"), broken.Code)
 	require.Equal(t, "m\uFFFD", broken.Message)
@@ -65,6 +73,20 @@ func TestWhatACodeMaySay(t *testing.T) {
 		require.Equal(t, f.Code.Reserved(), said.Borrowed())
 		require.Equal(t, f.Code.Reserved(), said != f.Code)
 	}
+}
+
+// The page of the protocol has the list of the codes that no worker can say.
+func TestReservedCodesAreListed(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/protocol.md")
+	require.NoError(t, err)
+	_, row, _ := strings.Cut(string(page), "| one that only Troupe decides: ")
+	row, _, _ = strings.Cut(row, " | ")
+	var listed []messages.Code
+	for _, name := range strings.Split(row, ", ") {
+		listed = append(listed, messages.Code(strings.Trim(name, "`")))
+	}
+	require.ElementsMatch(t, messages.ReservedCodes(), listed)
 }
 
 func TestAListedErrorHasNoPayload(t *testing.T) {

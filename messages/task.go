@@ -48,13 +48,17 @@ func (t *Task) Progress(fraction float64, message string) {
 	}
 }
 
-// Chunk streams a piece of the result, as JSON. It fails only where v cannot be encoded.
+// Chunk streams a piece of the result, as JSON. It fails only where v is no JSON that can be stored, with the error that a result of that
+// kind has.
 func (t *Task) Chunk(v any) error {
-	data, err := json.Marshal(v)
-	if err == nil && t.Reporter != nil {
+	data, err := EncodeJSON(v)
+	if err != nil {
+		return NotJSON("chunk", err)
+	}
+	if t.Reporter != nil {
 		t.Reporter.Chunk(data)
 	}
-	return err
+	return nil
 }
 
 // Log shows a line among the run's live events. Level is debug, info, warn or error.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,11 +86,38 @@ func (f *alerting) round(ctx context.Context) error {
 	}
 	for i := range found.Findings {
 		found.Findings[i].Since = f.clock.Stored(found.Findings[i].Since)
+		f.nameStates(ctx, &found.Findings[i])
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.found = found
 	return nil
+}
+
+// The states that were set aside are counted up to so many, and a finding names so many sessions.
+const (
+	asideMax = 1000
+	namedMax = 3
+)
+
+// nameStates adds to a finding of stored states which sessions they are of.
+func (f *alerting) nameStates(ctx context.Context, found *alerts.Finding) {
+	if found.Name != "session_state_broken" {
+		return
+	}
+	list, err := f.store.AsideStates(ctx, asideMax)
+	if err != nil {
+		return
+	}
+	var names []string
+	for i := range list {
+		if list[i].Pool == found.Subject && len(names) < namedMax {
+			names = append(names, list[i].Session)
+		}
+	}
+	if len(names) > 0 {
+		found.Message += ": " + strings.Join(names, ", ")
+	}
 }
 
 // readings are what this node's series have come to. Other nodes ask for them too, each in rounds of its own.

@@ -272,7 +272,7 @@ type liveCollector struct {
 	webhooksGivenUp                         *prometheus.Desc
 	noticesTeller                           *prometheus.Desc
 	peers, peersDropped, router             *prometheus.Desc
-	placed, stale, queued, beatAge          *prometheus.Desc
+	aside, placed, stale, queued, beatAge   *prometheus.Desc
 	streams, topics, resets                 *prometheus.Desc
 }
 
@@ -288,6 +288,7 @@ func newLiveCollector(of *sources) *liveCollector {
 		oldest:     desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested, of those that wait the oldest that is due; 0: there is none.", "pool", "status"),
 		placed:     desc("executions_scheduled_oldest_seconds", "Time since the oldest of the cluster's scheduled executions that no worker has started was placed; 0: there is none.", "pool"),
 		stale:      desc("executions_stale_seconds", "Time since the oldest of the cluster's executions should have gone on: since it was placed and no worker has started it, or since it is due, without a session, and a worker of this node is ready. 0: there is none.", "pool"),
+		aside:      desc("session_states_aside", "Stored states of the cluster's sessions that were set aside; counted up to 1,000.", "pool"),
 		queued:     desc("worker_queue_depth", "Placements that wait on this node's workers.", "pool"),
 		beatAge:    desc("heartbeat_age_seconds", "Time since the store accepted the heartbeats of this node's workers."),
 		broke:      desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
@@ -358,6 +359,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	if !c.of.servers.store.read().up {
 		return
 	}
+	c.states(ctx, gauge)
 	if depths, err := c.of.store.Depths(ctx); err == nil {
 		c.depths(depths, ready, gauge)
 	}

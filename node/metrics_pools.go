@@ -101,3 +101,21 @@ func (c *liveCollector) age(stored time.Time) float64 {
 	}
 	return max(c.of.clock.Since(stored).Seconds(), 0)
 }
+
+// states counts the stored states that were set aside, of each pool that this node serves or that has any.
+func (c *liveCollector) states(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+	list, err := c.of.store.AsideStates(ctx, asideMax)
+	if err != nil {
+		return
+	}
+	counts := map[string]int{}
+	for pool := range c.of.pools.all() {
+		counts[pool] = 0
+	}
+	for i := range list {
+		counts[list[i].Pool]++
+	}
+	for pool, n := range counts {
+		gauge(c.aside, float64(n), pool)
+	}
+}

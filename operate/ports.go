@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -99,6 +100,10 @@ type Store interface {
 	GetSession(ctx context.Context, pool, session string) (store.Session, error)
 	ListSessions(ctx context.Context, f store.SessionFilter, after string, limit int) ([]store.Session, error)
 	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
+	Snapshot(ctx context.Context, pool, session string) (state json.RawMessage, epoch int64, err error)
+	StateTrouble(ctx context.Context, pool, session string) (store.StateTrouble, error)
+	AsideStates(ctx context.Context, limit int) ([]store.AsideState, error)
+	DropState(ctx context.Context, pool, session string) (bool, error)
 	Routers(ctx context.Context) ([]store.Router, error)
 	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 	DeadLettersOf(ctx context.Context, id messages.ExecutionID, limit int) ([]store.DeadLetter, error)

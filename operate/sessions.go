@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -75,7 +76,44 @@ func (s *sessions) inSession(ctx context.Context, pool, name string) (messages.E
 	return messages.ExecutionID{}, err
 }
 
-// EndSession ends an idle session's binding and returns the session without it. The row is changed first. Then the router of the
+// asideMax bounds the states that a list has.
+const asideMax = 1000
+
+// SessionStates returns the states that were set aside, the newest first.
+func (s *sessions) SessionStates(ctx context.Context) ([]store.AsideState, error) {
+	return s.cfg.Store.AsideStates(ctx, asideMax)
+}
+
+// SessionState returns what is stored of a session's state.
+func (s *sessions) SessionState(ctx context.Context, pool, name string) (view.SessionState, error) {
+	v := view.SessionState{Pool: pool, Session: name}
+	trouble, err := s.cfg.Store.StateTrouble(ctx, pool, name)
+	if err != nil {
+		return v, err
+	}
+	v.Tries, v.TriedOn, v.TriedAt, v.Aside = trouble.Tries, trouble.TriedOn, trouble.TriedAt, trouble.Aside
+	v.State, v.Epoch, err = s.cfg.Store.Snapshot(ctx, pool, name)
+	if errors.Is(err, store.ErrNotFound) && v.Aside != nil {
+		err = nil
+	}
+	return v, found("stored state of session", pool+"/"+name, err)
+}
+
+// DropSessionState deletes what is stored of a session's state.
+func (s *sessions) DropSessionState(ctx context.Context, pool, name, by string) error {
+	had, err := s.cfg.Store.DropState(ctx, pool, name)
+	if err == nil && !had {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return found("stored state of session", pool+"/"+name, err)
+	}
+	s.cfg.Logger.Info("session's stored state is dropped by an operator", "pool", pool, "session", name, "by", by)
+	s.cfg.did(ctx, "drop_session_state", pool+"/"+name, by)
+	return nil
+}
+
+// EndSession ends an idle session's binding, deletes its stored state, and returns the session without them. The row is changed first. Then the router of the
 // session is told to read it, and tells its worker. That message may be lost: the router then learns of the end from the row when it
 // places the session's next execution. An execution that begins between the look and the change runs to its end, and the next is
 // told of the loss.
@@ -87,6 +125,10 @@ func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (view.
 	if !v.Execution.IsZero() {
 		return v, sessionBusy(&v, fmt.Sprintf("execution %s is placed or runs in it; end the session when that has ended, or cancel it first", v.Execution))
 	}
+	if _, err := s.cfg.Store.DropState(ctx, pool, name); err != nil {
+		return v, err
+	}
+	v.SnapshotEpoch, v.SnapshotRuns = 0, 0
 	if v.Worker.IsZero() {
 		return v, nil // it has ended already
 	}

@@ -106,6 +106,19 @@ func (q *executions) whyAway(id messages.ExecutionID) (x view.Explanation, away 
 	return x, true
 }
 
+// stateTried says of an execution that its session's stored state has ended workers before it could begin.
+func (q *executions) stateTried(ctx context.Context, e *messages.Execution, x *view.Explanation) {
+	if e.Session == "" || e.Status.Terminal() || e.Attempt < 2 {
+		return
+	}
+	trouble, err := q.cfg.Store.StateTrouble(ctx, e.Pool, e.Session)
+	if err != nil || trouble.Tries == 0 {
+		return
+	}
+	x.Message += fmt.Sprintf("; the session's stored state was given back %d of %d times without an answer, last to worker %s",
+		trouble.Tries, store.StateTriesMax, trouble.TriedOn)
+}
+
 // askPool has the pool's router explain.
 func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view.Explanation) {
 	if !q.cfg.Pools.Has(e.Pool) {
@@ -129,6 +142,7 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 		reason = halted
 	}
 	x.Reason, x.Message, x.WhatToDo = reason.String(), reason.Sentence(), reason.Advice()
+	q.stateTried(limited, e, x)
 	if answer.Detail != "" {
 		x.Message += ": " + messages.ClipText(answer.Detail, FailureMax)
 	}

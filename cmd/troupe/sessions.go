@@ -25,7 +25,7 @@ func (s sessions) command() *cobra.Command {
 	var bound, unbound bool
 	limit, without := 0, unwanted{}
 	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound, or end one", Args: exactly()}
-	cmd.AddCommand(s.get(), s.end())
+	cmd.AddCommand(s.get(), s.end(), s.state())
 	cmd.Flags().StringArrayVar(&pools, "pool", nil, "only this pool; repeat it for one of several")
 	cmd.Flags().StringArrayVar(&names, "name", nil, "only names that begin so; repeat it for several beginnings")
 	cmd.Flags().BoolVar(&bound, "bound", false, "only sessions that are bound to a worker")
@@ -154,8 +154,8 @@ func (s sessions) showWork(v *view.SessionDetail, now time.Time) error {
 func (s sessions) end() *cobra.Command {
 	return s.reasoned(&cobra.Command{
 		Use: "end POOL/NAME", Short: "End an idle session: its worker drops its state", Args: exactly("POOL/NAME"),
-		Long: "End an idle session. Its binding ends, its worker's program drops its state, and the session's next execution starts\n" +
-			"with lost: true. A session with a placed or running execution is not ended.",
+		Long: "End an idle session. Its binding ends, its worker's program drops its state, what is stored of it is deleted, and the\n" +
+			"session's next execution starts with lost: true. A session with a placed or running execution is not ended.",
 		RunE: s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := sessionPath(args[0])
 			if err != nil {
@@ -172,6 +172,64 @@ func (s sessions) end() *cobra.Command {
 			return err
 		}),
 	})
+}
+
+// state has the verbs for what is stored of a session's state.
+func (s sessions) state() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "state", Short: "List the stored states that were set aside, export one, or drop it", Args: exactly(),
+		Long: "A session's stored state is set aside when three workers in a row have ended while it was given back to them. The session goes on\n" +
+			"without it: its next execution starts with lost: true, or fails with session_state_broken where it is strict_fail.",
+		Example: "  troupe sessions state\n  troupe sessions state export models/alice > alice.json\n  troupe sessions state drop models/alice",
+		RunE: s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.SessionStateList
+			if err := c.Get(ctx, "/api/v1/session-states", &v); err != nil {
+				return err
+			}
+			rows := make([][]string, len(v.States))
+			for i, a := range v.States {
+				rows[i] = []string{a.Pool, a.Session, fmt.Sprint(a.Epoch), fmt.Sprint(a.Runs), fmt.Sprint(a.Tries), string(a.Worker), clock(a.At)}
+			}
+			return s.show(v, []string{"POOL", "SESSION", "EPOCH", "RUNS", "ENDED", "LAST WORKER", "AT"}, rows)
+		}),
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "export POOL/NAME", Short: "Print a session's stored state as JSON, the one that was set aside first", Args: exactly("POOL/NAME"),
+		RunE: s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			path, err := sessionPath(args[0])
+			if err != nil {
+				return err
+			}
+			var v view.SessionState
+			if err := c.Get(ctx, statePath(path), &v); err != nil {
+				return err
+			}
+			state := v.State
+			if v.Aside != nil {
+				state = v.Aside.State
+			}
+			_, err = fmt.Fprintln(s.out, unescaped(state))
+			return err
+		}),
+	}, s.reasoned(&cobra.Command{
+		Use: "drop POOL/NAME", Short: "Delete a session's stored state, also where it was set aside", Args: exactly("POOL/NAME"),
+		RunE: s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			path, err := sessionPath(args[0])
+			if err != nil {
+				return err
+			}
+			if err := c.Delete(ctx, statePath(path), s.why(), &struct{}{}); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(s.out, visible("the stored state of session "+args[0]+" is deleted"))
+			return err
+		}),
+	}))
+	return cmd
+}
+
+func statePath(session string) string {
+	return strings.Replace(session, "/sessions/", "/session-states/", 1)
 }
 
 // namedSession is a session whose worker has the id that every other call takes. The key in the store stands beside it.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -24,6 +25,18 @@ const (
 	AffinityExpired = "session_expired"
 	NoAffinity      = "no_affinity"
 )
+
+// SessionState is what is stored of a session's state.
+type SessionState struct {
+	Pool    string            `json:"pool"`
+	Session string            `json:"session"`
+	Epoch   int64             `json:"epoch,omitempty" doc:"of the stored state; missing: none is stored"`
+	State   json.RawMessage   `json:"state,omitempty"`
+	Tries   int               `json:"tries,omitempty" doc:"how many times in a row it was given back to a worker that ended before it had answered"`
+	TriedOn messages.WorkerID `json:"tried_on,omitempty"`
+	TriedAt time.Time         `json:"tried_at,omitzero"`
+	Aside   *store.AsideState `json:"aside,omitempty" doc:"the state that was set aside, with the state itself"`
+}
 
 // SessionDetail is a session with what waits in it and what happened to it.
 type SessionDetail struct {

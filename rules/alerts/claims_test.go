@@ -80,8 +80,11 @@ var claims = map[string]func(t *testing.T){
 		require.Equal(t, messages.Abandoned, lost(messages.Execution{}).Outcome.Status)
 	},
 	"high_execution_timeout_rate timed_out": func(t *testing.T) { require.True(t, messages.TimedOut.Terminal()) },
-	"stale_executions requested":            waits(messages.Requested),
-	"stale_executions scheduled":            waits(messages.Scheduled),
+	"session_state_broken session_state_broken": func(t *testing.T) { // TestAStateThatWasSetAsideIsGivenToNobody has the decision
+		require.True(t, messages.CodeSessionStateBroken.Reserved(), "only Troupe says so")
+	},
+	"stale_executions requested": waits(messages.Requested),
+	"stale_executions scheduled": waits(messages.Scheduled),
 	"dlq_buildup scheduled": func(t *testing.T) {
 		for _, s := range messages.Statuses() {
 			e := messages.Execution{Status: s, Attempt: 2}

@@ -119,6 +119,12 @@ func workers() []Rule {
 			Do:      unattachedDo,
 		},
 		{
+			Name: "session_state_broken", Severity: Warning, Subject: Pool, Measure: all{largest, Pool, pools("troupe_session_states_aside")}, Bad: Above, Limit: 0, For: 0,
+			Summary: "{value} stored states of its sessions are set aside",
+			Means:   "A session's stored state ended three workers in a row that it was given back to. It is kept, and given to nobody: the session goes on without it, and a `strict_fail` execution ends with `session_state_broken`.",
+			Do:      "`troupe sessions state` lists them, and `troupe sessions state export POOL/NAME` prints one. Mend the `restore` hook, then `troupe sessions state drop POOL/NAME`, which also ends this alert.",
+		},
+		{
 			Name: "dispatch_late", Severity: Warning, Subject: Pool, Measure: all{sum, Pool, over{increase, 5, pools("troupe_dispatch_echo_late_total")}}, Bad: Above, Limit: 0, For: 0,
 			Summary: "a message to its workers did not come back in time",
 			Means:   "A probe that goes the way of placements was late: the broker, the way to the workers or their actors deliver slowly or not at all.",

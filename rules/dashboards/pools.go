@@ -157,6 +157,10 @@ func sessionsRow() Row {
 			Queries: []Query{{perSecond("result", "troupe_session_affinity_total"), "{{result}}"}},
 		},
 		{
+			Title: "Stored states that are set aside", Kind: Lines, Unit: Count, Alert: "session_state_broken",
+			Normal: "Zero. Each ended three workers in a row that it was given back to.",
+		},
+		{
 			Title: "Snapshots of sessions, by result", Kind: Lines, Unit: PerSecond, Stacked: true, Absent: "no snapshots are made",
 			Normal:  "`saved`. `late`: the program answered too late, and the snapshot was dropped.",
 			Queries: []Query{{perSecond("result", "troupe_session_snapshots_total"), "{{result}}"}},

@@ -114,6 +114,7 @@ var alertCases = []alertCase{
 	{"a pool is broken", map[string]string{"troupe_pool_broken" + goPool: steady1}, []string{"pool_broken critical"}},
 	{"workers die", map[string]string{"troupe_worker_restarts_total" + goPool: "0+2x120"}, []string{"workers_restarting warning"}},
 	{"a worker dies now and then", map[string]string{"troupe_worker_restarts_total" + goPool: "0+1x120"}, nil},
+	{"a session's state is set aside", map[string]string{"troupe_session_states_aside" + goPool: steady1}, []string{"session_state_broken warning"}},
 	{"an echo is late", map[string]string{"troupe_dispatch_echo_late_total" + goPool: "0x96 1x24"}, []string{"dispatch_late warning"}},
 	{"many timeouts", map[string]string{`troupe_execution_timeouts_total\{code="timeout",pool="go"`: "0+3x120"}, []string{"high_execution_timeout_rate warning"}},
 	{"some timeouts", map[string]string{`troupe_execution_timeouts_total\{code="timeout",pool="go"`: "0+2x120"}, nil},
