@@ -367,6 +367,26 @@ class HooksTest(Base):
         self.assertEqual(self.worker.ask("health_check")["data"], {"t/a.py": 1})
 
 
+class AsyncHooksTest(Base):
+    files = {"a.py": """
+        import sys
+        async def run(params, ctx):
+            ctx.session.state["n"] = 1
+            sys.exit("from the loop")
+        async def snapshot(state): return dict(state)
+        async def restore(saved): return dict(saved, restored=True)
+        async def health(): return {"fine": True}
+        def state(params, ctx): return ctx.session.state
+        """}
+
+    def test_hooks_are_awaited(self):
+        self.assertIn("sys.exit(from the loop)", self.error(self.worker.run("run", session=session()))["message"])
+        saved = self.worker.ask("snapshot", session="alice", epoch=1)["data"]["state"]
+        self.assertEqual(self.worker.ask("restore", session="alice", epoch=2, state=saved)["data"], {})
+        self.assertEqual(self.worker.run("state", session=session(2))["data"], {"n": 1, "restored": True})
+        self.assertEqual(self.worker.ask("health_check")["data"], {"t/a.py": {"fine": True}})
+
+
 class EndingTest(unittest.TestCase):
     def test_a_module_that_ends_the_process_is_named(self):
         for text, said in (("import sys\nsys.exit(3)", None), ("import os\nos._exit(3)", b"loads a.py for action t.run"),

@@ -88,6 +88,20 @@ def floods(params, ctx):
     while True:
         ctx.chunk("x" * 100000)
 
+def signalled(params, ctx):
+    # The handler runs on the main thread, in the middle of whatever it does, most often a chunk.
+    import signal
+    def report(*_):
+        ctx.log("info", "signalled")
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+    signal.signal(signal.SIGALRM, report)
+    report()
+    try:
+        for _ in range(200):
+            ctx.chunk("x" * 200000)
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
 def child(params, ctx):
     pid = os.fork()
     if pid == 0:
@@ -281,6 +295,11 @@ class WorkerTest(unittest.TestCase):
                     answers[event["id"]] = event
             self.assertEqual(self.error(answers[run])["code"], "cancelled")
             self.assertEqual(answers[cancel]["data"], {})
+
+    def test_a_handler_that_reports_in_the_middle_of_a_frame(self):
+        self.assertEqual(self.worker.run("signalled")["event"], "result")
+        self.assertEqual(sum(event["event"] == "chunk" for event in self.worker.told), 200)
+        self.assertIn("signalled", [event.get("message") for event in self.worker.told])
 
     def test_a_late_cancel_hits_nothing(self):
         run = self.worker.send("execute", **self.worker.execution("echo"))

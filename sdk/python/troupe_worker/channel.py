@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 from collections import deque
 
 from . import foreign
@@ -29,6 +29,7 @@ class Channel:
         self._pipes = tuple((fd, _identity(fd)) for fd in (fd_in, fd_out))
         self._rest = b""  # bytes read past the last frame
         self._sending = allocate_lock()
+        self._sender = 0  # the thread that has the lock
         self._later = deque()
         # A child of the action must not have the pipes: the node would not see the end of this process.
         os.set_inheritable(fd_in, False)
@@ -85,6 +86,8 @@ class Channel:
 
     def send(self, text):
         """Write one frame. Ends the process if the node is gone."""
+        if self._sender == get_ident():  # a finalizer, in the middle of a frame of this thread
+            return self.send_later(text)
         frame = _framed(text)
         with self._sending:
             self._write(frame)
@@ -109,12 +112,15 @@ class Channel:
                 self._sending.release()
 
     def _write(self, frame):
+        self._sender = get_ident()
         try:
             sent = os.write(self._out, frame)
             while sent < len(frame):
                 sent += os.write(self._out, memoryview(frame)[sent:])
         except BrokenPipeError:
             os._exit(0)
+        finally:
+            self._sender = 0
 
 
 def _framed(text):

@@ -106,7 +106,7 @@ class Context:
     def _emit(self, event, fields):
         if self._run.ended:  # a thread or a task goes on; the node would drop what it tells
             return
-        self._worker.guarded(self._worker.channel.send, '{"event":"%s","id":%d%s}' % (event, self._request, fields))
+        self._worker.emit('{"event":"%s","id":%d%s}' % (event, self._request, fields))
 
     def _cancel(self):
         self._cancelled = True

@@ -174,7 +174,7 @@ class Worker:
         tasks = read(self._loop.end, run, instead=([], [])) if run.tasks else ([], [])
         left = read(self._leftovers.of, run, *tasks)
         if left:
-            self.channel.send('{"event":"log","id":%d,"level":"warn","message":%s}' % (ident, encode("the run left behind: " + left)))
+            self.emit('{"event":"log","id":%d,"level":"warn","message":%s}' % (ident, encode("the run left behind: " + left)))
         self.late.end(run)
         read(sys.stdout.flush)  # so that what was printed belongs to the run
         read(sys.stderr.flush)
@@ -292,6 +292,13 @@ class Worker:
             self._guarded = before
         self._interrupted(CANCEL_SIGNAL, None)
         return value
+
+    def emit(self, text):
+        """Send a frame of the run, from any thread."""
+        if self._guarded and get_ident() == self.main:  # a signal or a finalizer, perhaps in the middle of a frame
+            self.channel.send_later(text)
+        else:
+            self.guarded(self.channel.send, text)
 
     def _send_soon(self, text):
         """Send a frame that no run waits for, from any thread, also from a finalizer within another send."""
