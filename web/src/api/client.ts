@@ -1,4 +1,5 @@
 // Calls of the node's API. The page never holds a token: it trades it for a cookie that no script can read.
+import { parse, stringify } from './digits'
 
 export class Problem extends Error {
   constructor(readonly status: number, readonly code: string, message: string, readonly details?: unknown) {
@@ -62,7 +63,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
   try {
     answer = await fetch(new URL(path, root), {
       method: ask.method ?? 'GET', headers, credentials: 'same-origin', cache: 'no-store',
-      body: ask.body === undefined ? undefined : JSON.stringify(ask.body), signal: AbortSignal.any(limits),
+      body: ask.body === undefined ? undefined : stringify(ask.body), signal: AbortSignal.any(limits),
     })
   } catch (error) {
     if (ask.signal?.aborted) throw error
@@ -78,7 +79,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
 
 /** Asks for JSON. */
 export async function get<T>(path: string, ask: Ask = {}): Promise<T> {
-  return await (await send(path, ask)).json() as T
+  return parse<T>(await (await send(path, ask)).text())
 }
 
 export async function post<T>(path: string, body?: unknown): Promise<T> {
@@ -114,7 +115,7 @@ export function asCurl(path: string, guarded: boolean, method = 'GET', body?: un
   const parts = ['curl', '-s']
   if (method !== 'GET') parts.push('-X', method)
   if (guarded) parts.push('-H', '"Authorization: Bearer $TROUPE_TOKEN"')
-  if (body !== undefined) parts.push('-H', quote('Content-Type: application/json'), '-d', quote(JSON.stringify(body)))
+  if (body !== undefined) parts.push('-H', quote('Content-Type: application/json'), '-d', quote(stringify(body)))
   parts.push(quote(new URL(path, root).href))
   return parts.join(' ')
 }

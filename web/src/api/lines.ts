@@ -1,4 +1,5 @@
 // Reads a stream of JSON, one value a line. Empty lines only keep the stream open.
+import { parse } from './digits'
 
 /** Splits text that comes in pieces into lines, of at most lineMax characters each. */
 export class Lines {
@@ -20,7 +21,7 @@ export async function* values<T>(answer: Response): AsyncGenerator<T> {
     for (;;) {
       const { done, value } = await reader.read()
       if (done) return
-      for (const line of lines.take(value)) yield JSON.parse(line) as T
+      for (const line of lines.take(value)) yield parse<T>(line)
     }
   } finally {
     void reader.cancel().catch(() => undefined)

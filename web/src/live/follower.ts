@@ -1,4 +1,5 @@
 // Holds one live stream for all pages that want something of it. It runs in a shared worker, or in the page itself.
+import { parse } from '../api/digits'
 import type { Live } from '../api/types'
 import { Answer, type Change } from './answer'
 import { backOff } from './backoff'
@@ -192,7 +193,7 @@ export class Follower {
     } else if (kind === 'alive') {
       this.alive((JSON.parse(data) as { read: Record<string, string> }).read)
     } else {
-      this.change(JSON.parse(data) as Change)
+      this.change(parse<Change>(data))
     }
     if (id !== undefined) this.last = id
   }

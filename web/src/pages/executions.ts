@@ -1,4 +1,5 @@
 // What the list of executions holds. Rows never jump: what is newer waits until somebody asks for it.
+import { stringify } from '../api/digits'
 import type { Execution } from '../api/types'
 import { ended, statuses } from '../ui/status'
 import type { Column } from '../state/columns'
@@ -211,7 +212,7 @@ export function older(rows: Rows, page: Execution[], cursor: string | undefined)
 
 /** Rows as lines of JSON or as CSV, for programs. */
 export function exported(rows: readonly Execution[], as: 'ndjson' | 'csv'): string {
-  if (as === 'ndjson') return rows.map((e) => JSON.stringify(e) + '\n').join('')
+  if (as === 'ndjson') return rows.map((e) => stringify(e) + '\n').join('')
   const columns = ['id', 'status', 'action_ref', 'pool', 'worker', 'session', 'attempt', 'requested_at', 'started_at', 'finished_at', 'duration_ms'] as const
   // A text that a spreadsheet would take for a formula begins with an apostrophe.
   const cell = (value: unknown) => {

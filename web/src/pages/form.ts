@@ -1,4 +1,5 @@
 // A form for the parameters of an action, from the parts of its JSON Schema that a form can show.
+import { parse, stringify } from '../api/digits'
 import type { Schema } from '../api/types'
 
 export interface Field {
@@ -14,7 +15,7 @@ export interface Field {
 export function fieldsOf(schema: Schema | undefined, secrets: readonly string[] = []): Field[] {
   return Object.entries(schema?.properties ?? {}).map(([name, s]) => ({
     name, kind: kindOf(s), required: schema?.required?.includes(name) ?? false, help: helpOf(s), secret: secrets.includes(name),
-    choices: s.enum?.map((v) => JSON.stringify(v)) ?? [], start: s.default === undefined ? '' : kindOf(s) === 'text' ? String(s.default) : JSON.stringify(s.default),
+    choices: s.enum?.map((v) => stringify(v)) ?? [], start: s.default === undefined ? '' : kindOf(s) === 'text' ? String(s.default) : stringify(s.default),
   }))
 }
 
@@ -39,7 +40,7 @@ export function parametersOf(fields: readonly Field[], typed: Record<string, str
   let value: Record<string, unknown> = {}
   if (rest.trim()) {
     try {
-      value = JSON.parse(rest) as Record<string, unknown>
+      value = parse<Record<string, unknown>>(rest)
     } catch {
       return { wrong: 'The further parameters are not JSON' }
     }
@@ -56,7 +57,7 @@ export function parametersOf(fields: readonly Field[], typed: Record<string, str
       continue
     }
     try {
-      value[f.name] = JSON.parse(text) as unknown
+      value[f.name] = parse<unknown>(text)
     } catch {
       return { wrong: `${f.name} must be ${f.kind === 'number' ? 'a number' : 'JSON'}` }
     }

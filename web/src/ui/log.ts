@@ -1,4 +1,5 @@
 // The lines that a run wrote, as they come, up to a bound: the oldest are dropped first.
+import { stringify } from '../api/digits'
 import type { Live } from '../api/types'
 import type { Said } from './lanes'
 
@@ -38,7 +39,7 @@ export class Log {
         this.add(live.kind, this.decode(live.kind, live.data ?? ''), live.at)
         break
       case 'chunk':
-        this.whole('chunk', JSON.stringify(live.chunk), live.at)
+        this.whole('chunk', stringify(live.chunk), live.at)
         break
       case 'log':
         this.whole('log', `${live.level ?? 'info'}: ${live.message ?? ''}`, live.at)

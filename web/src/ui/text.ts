@@ -1,4 +1,5 @@
 // What programs emit is shown as text. Characters that would change how the page reads are made visible.
+import { stringify } from '../api/digits'
 
 // Control characters except newline and tab; marks that turn the direction of text; characters without width.
 const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
@@ -17,7 +18,7 @@ const escapes = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\
 export const plain = (text: string): string => text.replace(escapes, '')
 
 export function json(value: unknown): string {
-  return value === undefined ? '' : JSON.stringify(value, null, 2)
+  return value === undefined ? '' : stringify(value, 2)
 }
 
 /** A short id: the end differs between ids of the same moment. */
