@@ -55,6 +55,8 @@ type Config struct {
 	// BodiesMax bounds the request bodies in memory, in bytes; 0: 128 MiB. A batch leaves a quarter of it to other
 	// requests. The batches of one token get half of the rest, or one largest batch. Beyond it: 429.
 	BodiesMax int64
+	// AnswersMax bounds the stored payloads that are in memory for answers, in bytes; 0: 64 MiB, or less where GOMEMLIMIT is below 1 GiB.
+	AnswersMax int64
 }
 
 // Defaults returns the default bounds.
@@ -87,6 +89,9 @@ func (c Config) withDefaults() Config {
 		if *f.value <= 0 {
 			*f.value = f.otherwise
 		}
+	}
+	if c.AnswersMax <= 0 {
+		c.AnswersMax = answersMax()
 	}
 	if c.BodiesMax <= 0 {
 		c.BodiesMax = 128 << 20

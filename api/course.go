@@ -20,7 +20,10 @@ func (s *server) chain(c *call) error {
 func (s *server) events(c *call) error {
 	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
 		q := store.EventQuery{Execution: id}
-		var err error
+		err := c.answer.Admit(c.r.Context(), answerEvents)
+		if err != nil {
+			return nil, err
+		}
 		if q.From, q.To, err = c.query.part(); err != nil {
 			return nil, err
 		}

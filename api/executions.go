@@ -151,6 +151,9 @@ func (s *server) submitted(c *call, e messages.Execution, awaited Awaited, limit
 		limit = call
 	}
 	seen, err := s.waitFor(c.whole, e.ID, awaited.Wait, limit)
+	if err == nil {
+		err = c.answer.Admit(c.whole, sizeOf(&seen)) // it may have come with the outcome, unread
+	}
 	if err != nil {
 		return e, nil
 	}
@@ -207,7 +210,7 @@ func (s *server) ownOnly(c *call) error {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), callTime)
 	defer cancel()
-	e, err := s.Backend.Get(ctx, id)
+	e, err := s.Backend.Get(store.Bare(ctx), id)
 	if err == nil && e.CreatedBy == c.caller {
 		return nil
 	}
@@ -237,7 +240,11 @@ func (s *server) get(c *call) error {
 		if err != nil {
 			return nil, err
 		}
-		e, err := s.Backend.Get(c.r.Context(), id)
+		ctx := c.r.Context()
+		if bare {
+			ctx = store.Bare(ctx)
+		}
+		e, err := s.Backend.Get(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -328,6 +335,9 @@ func (s *server) wait(c *call) error {
 			return nil, err
 		}
 		e, err := s.waitFor(c.r.Context(), id, func(ctx context.Context) (messages.Execution, error) { return s.Backend.Wait(ctx, id) }, limit)
+		if err == nil {
+			err = c.answer.Admit(c.r.Context(), sizeOf(&e)) // it may have come with the outcome, unread
+		}
 		if err != nil {
 			return nil, err
 		}

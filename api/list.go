@@ -57,6 +57,9 @@ func (s *server) list(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.answer.Admit(c.r.Context(), int64(max(f.Limit, 100))*answerRow); err != nil {
+		return err
+	}
 	list, err := s.page(c.r.Context(), f)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/store"
 )
 
 // keepAlive is how often an idle stream sends a sign of life.
@@ -28,7 +29,7 @@ func (s *server) output(c *call) error {
 		return s.follow(c)
 	}
 	// Both an unknown execution and one without output give none. Only Get distinguishes them.
-	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
+	if _, err := s.Backend.Get(store.Bare(c.r.Context()), id); err != nil {
 		return s.remains(c, id, err)
 	}
 	out, err := s.Backend.Output(c.r.Context(), id)
@@ -46,7 +47,7 @@ func (s *server) follow(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
+	if _, err := s.Backend.Get(store.Bare(c.r.Context()), id); err != nil {
 		return s.remains(c, id, err)
 	}
 	if strings.Contains(c.r.Header.Get("Accept"), typeEvents) {

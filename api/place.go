@@ -29,6 +29,7 @@ type call struct {
 	cancel context.CancelFunc
 	room   *gauge  // the gauge that counts it now; nil: none
 	hold   holding // its part of the bytes of all bodies
+	answer *answer // its part of the bytes of all answers
 }
 
 // enter takes a place for the call and bounds the time of its work. It is called after the caller is admitted and the
@@ -71,6 +72,7 @@ func (c *call) leave() {
 func (c *call) end() {
 	c.leave()
 	c.hold.release()
+	c.answer.release()
 	if c.cancel != nil {
 		c.cancel()
 	}

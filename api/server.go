@@ -51,6 +51,7 @@ type server struct {
 	requests, waits, batches, pages, streams gauge
 	chunks                                   chan struct{} // has one entry for each part of a stream that is being stored
 	bodies                                   bodies
+	answers                                  answers
 	readiness                                readiness
 	guesses                                  guesses
 	walks                                    *walks[ErrorGroups]
@@ -66,7 +67,7 @@ func New(cfg Config) http.Handler {
 	s := &server{
 		Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
-		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
+		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax}, answers: answers{max: cfg.AnswersMax},
 		pages: gauge{max: pagesMax}, streams: gauge{max: StreamsMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks[ErrorGroups](), counted: newWalks[Facets](), past: newWalks[*keyframe.Fleet](), compared: newWalks[*differences.Differences](),
 	}
 	table := routes()
@@ -199,7 +200,8 @@ func (s *server) serve(rt *route) http.Handler {
 		defer s.recovered(w, r)
 		w.Header()[HeaderTime] = []string{s.Now().UTC().Format(time.RFC3339Nano)}
 		w = zipping(w, r)
-		c := &call{w: w, r: r, max: rt.bodyMax, whole: r.Context(), place: place, limit: limit,
+		r, reads := s.reads(r)
+		c := &call{answer: reads, w: w, r: r, max: rt.bodyMax, whole: r.Context(), place: place, limit: limit,
 			open: rt.scope == ScopeOpen, hold: s.holding(rt.bodyMax > BodyMax || rt.stream, r.Context().Done())}
 		defer c.end()
 		if err := s.handle(rt, c); err != nil {
@@ -258,7 +260,7 @@ func (s *server) handle(rt *route, c *call) error {
 			return shut
 		}
 	}
-	c.query, c.caller, c.blind = q, who.name, who.blind
+	c.query, c.caller, c.blind, c.answer.caller = q, who.name, who.blind, who.name
 	if who.name != localCaller {
 		c.hold.caller = who.name
 	}

@@ -234,7 +234,7 @@ func topicOfRows(s *server, q query) (func(context.Context) (any, error), func(*
 				continue
 			}
 			delete(ended, id)
-			e, err := s.Backend.Get(ctx, id)
+			e, err := s.Backend.Get(store.Bare(ctx), id)
 			if errors.Is(err, store.ErrNotFound) || isNotFound(err) {
 				continue
 			}
@@ -307,7 +307,10 @@ func topicOutput(s *server, filter string) (hub.Topic, error) {
 				return shut
 			}
 		}
-		_, err := s.Backend.Get(ctx, id)
+		part := &answer{of: &s.answers, caller: streamsCaller} // what is stored is read at the end, and the topic ends with it
+		defer part.release()
+		ctx = store.WithAdmission(ctx, part)
+		_, err := s.Backend.Get(store.Bare(ctx), id)
 		if err == nil {
 			err = s.Backend.Follow(ctx, id, func(l view.Live) error {
 				item, err := json.Marshal(l)

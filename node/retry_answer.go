@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/retry"
+	"github.com/troupe-run/troupe/store"
 )
 
 // retries say whether a retry follows an execution, or why none does.
@@ -24,7 +25,7 @@ func (r *retries) answer(ctx context.Context, e *messages.Execution) view.Retry 
 	v := view.Retry{As: e.RetriedAs}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	next, err := r.store.Get(ctx, e.RetriedAs)
+	next, err := r.store.Get(store.Bare(ctx), e.RetriedAs)
 	if err != nil { // deleted since, or the store is away
 		v.Message = fmt.Sprintf("it is retried as %s, which cannot be read now: %v", e.RetriedAs, err)
 		return v

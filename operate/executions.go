@@ -43,10 +43,11 @@ func (q *executions) Chain(ctx context.Context, id messages.ExecutionID) ([]mess
 
 // Events returns what happened to an execution, oldest first.
 func (q *executions) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
-	if _, err := q.Get(ctx, id); err != nil {
-		return nil, err
+	if shut := q.cfg.Self.Gate(); shut != nil {
+		return nil, shut
 	}
-	return q.cfg.Store.Events(ctx, id)
+	events, err := q.cfg.Store.Events(ctx, id)
+	return events, found("execution", id, err)
 }
 
 // EventsBetween returns what happened to an execution in a range of time, oldest first.

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/store"
 )
 
 // How a run is followed that is on another node, or may get there.
@@ -30,7 +31,7 @@ func (q *executions) Follow(ctx context.Context, id messages.ExecutionID, each f
 		if err != nil {
 			return err
 		}
-		e, err := q.Get(ctx, id)
+		e, err := q.Get(store.Bare(ctx), id)
 		if err == nil {
 			err = f.stage(ctx, &e, first, over)
 		}

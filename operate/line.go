@@ -34,7 +34,7 @@ func (q *executions) LineAt(ctx context.Context, id messages.ExecutionID, at tim
 	if line.Which == "" {
 		return v, nil
 	}
-	e, err := q.cfg.Store.Get(ctx, id)
+	e, err := q.cfg.Store.Get(store.Bare(ctx), id)
 	if err != nil {
 		return v, found("execution", id, err)
 	}

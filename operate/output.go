@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/store"
 )
 
 // askOutput asks the node that an execution stands on what was seen of it.
@@ -26,7 +27,7 @@ func (q *executions) askOutput(ctx context.Context, e *messages.Execution, at ac
 
 // Output returns what the execution's process wrote: what is stored, or, while it runs, what was seen so far.
 func (q *executions) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
-	e, err := q.Get(ctx, id)
+	e, err := q.Get(store.Bare(ctx), id)
 	switch {
 	case err != nil:
 		return messages.Output{}, err

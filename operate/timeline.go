@@ -59,7 +59,7 @@ type timelineReads struct {
 }
 
 func (r *timelineReads) read(ctx context.Context, id messages.ExecutionID) error {
-	if r.Execution, r.err = r.store.Get(ctx, id); r.err != nil {
+	if r.Execution, r.err = r.store.Get(store.Bare(ctx), id); r.err != nil {
 		return r.err
 	}
 	r.Execution.Parameters, r.Execution.Result = nil, nil

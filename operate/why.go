@@ -20,7 +20,7 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 	if x, away := q.whyAway(id); away {
 		return x, nil
 	}
-	e, err := q.Get(ctx, id)
+	e, err := q.Get(store.Bare(ctx), id)
 	if err != nil {
 		return view.Explanation{}, err
 	}

@@ -16,8 +16,9 @@ const (
 	// clockOff is how far this machine's clock may be from the store's before the doctor warns: run_at and what people
 	// read in logs are by this one, leases and deadlines by the store's.
 	clockOff = time.Second
-	// nodeConnections is how many connections a node has to Postgres: its pool, and one each for beats and hints.
-	nodeConnections = 10
+	// nodeConnections is how many connections a node has to Postgres: its pool, one each for beats and hints, and two for
+	// long answers to callers.
+	nodeConnections = 12
 	// lettersMany is how many waiting dead letters mean that nobody handles them.
 	lettersMany = 100
 )

@@ -26,16 +26,18 @@ func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, e
 		return s.wholePage(ctx, &f, stretch, limit)
 	}
 	var page store.Page
+	var bytes store.PageBytes
 	walked := 0
 	for size := limit + 1; ; {
 		size = min(size, s.cfg.WalkMax-walked)
 		began = time.Now()
-		part, err := s.part(ctx, &f, stretch, limit+1-len(page.Executions), size)
+		part, err := s.part(ctx, &f, stretch, limit+1-len(page.Executions), size, &bytes)
 		if err != nil {
 			return store.Page{}, err
 		}
 		page.Executions = append(page.Executions, part.found...)
 		walked += part.walked
+		limit = bytes.Limit(limit)
 		if part.walked < size || len(page.Executions) > limit {
 			page.Passed(limit, walked, math.MaxInt, 0, time.Time{})
 			return page, nil
@@ -63,7 +65,14 @@ const (
 // wholePage reads a page whose filter an index answers.
 func (s *executionRows) wholePage(ctx context.Context, f *store.Filter, stretch stretch, limit int) (page store.Page, err error) {
 	l := newListing(f, stretch, limit+1, s.cfg.WalkMax)
-	page.Executions, err = s.executions(ctx, "list executions", "WITH w AS NOT MATERIALIZED ("+l.walked+") "+l.matching(limit+1), l.args...)
+	var bytes store.PageBytes
+	err = s.query(ctx, "list executions", func(v *scanner) {
+		var r record
+		if scanWhole(v, &r); bytes.Takes(&r.Execution) {
+			page.Executions = append(page.Executions, r.Execution)
+		}
+	}, "WITH w AS NOT MATERIALIZED ("+l.walked+") "+l.matching(limit+1), l.args...)
+	limit = bytes.Limit(limit)
 	page.Passed(limit, len(page.Executions), math.MaxInt, 0, time.Time{})
 	return page, err
 }
@@ -78,7 +87,7 @@ type part struct {
 }
 
 // part walks over at most size executions, and finds at most most of them.
-func (s *executionRows) part(ctx context.Context, f *store.Filter, stretch stretch, most, size int) (p part, err error) {
+func (s *executionRows) part(ctx context.Context, f *store.Filter, stretch stretch, most, size int, bytes *store.PageBytes) (p part, err error) {
 	l := newListing(f, stretch, size, s.cfg.WalkMax)
 	last := "min"
 	if f.Oldest {
@@ -89,7 +98,7 @@ func (s *executionRows) part(ctx context.Context, f *store.Filter, stretch stret
 	err = s.query(ctx, "list executions", func(v *scanner) {
 		var r record
 		p.seq, p.walked, p.at = v.integer(), int(v.integer()), v.time()
-		if scanWhole(v, &r); r.Seq != 0 {
+		if scanWhole(v, &r); r.Seq != 0 && bytes.Takes(&r.Execution) {
 			p.found = append(p.found, r.Execution)
 		}
 	}, "WITH w AS MATERIALIZED ("+l.walked+") SELECT k.seq, k.n, r.requested_at, m.* FROM (SELECT "+last+"(seq) AS seq, count(*) AS n FROM w) k LEFT JOIN request r ON r.seq = k.seq LEFT JOIN ("+

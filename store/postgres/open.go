@@ -22,7 +22,7 @@ type Config struct {
 	EventsAll bool   // store an event for every change, the straight path too
 	// Name is sent to the server as application_name, after "troupe "; a node gives its incarnation.
 	Name         string
-	Conns        int // connections of the pool, without one for beats and one for hints; default 8
+	Conns        int // connections of the pool, without one for beats, one for hints and two for long answers; default 8
 	LanesMax     int // groups of write calls of one kind in progress at the same time; default 2
 	WaitingMax   int // write calls of one kind that may wait before callers block; default 1024
 	GroupRowsMax int // rows after which a group takes no further call; default 2000
@@ -108,6 +108,10 @@ func (c Config) settings() map[string]string {
 	}
 }
 
+// apartConns are the connections over which long answers to callers are read. They are opened when there is one, and closed after five
+// minutes without.
+const apartConns = 2
+
 // clip bounds a text to n bytes.
 func clip(s string, n int) string { return s[:min(len(s), n)] }
 
@@ -170,7 +174,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, mapError("open "+describe(p.ConnConfig), err)
 	}
-	return newStore(newCore(cfg, pool, p.ConnConfig), p.ConnConfig), nil
+	c := newCore(cfg, pool, p.ConnConfig)
+	a := p.Copy()
+	a.MaxConns, a.AfterConnect = apartConns, nil
+	if c.apart, err = pgxpool.NewWithConfig(ctx, a); err != nil {
+		pool.Close()
+		return nil, mapError("open "+describe(p.ConnConfig), err)
+	}
+	return newStore(c, p.ConnConfig), nil
 }
 
 // describe names a server and database without secrets.

@@ -44,6 +44,7 @@ type Store struct {
 type core struct {
 	cfg      Config
 	pool     *pgxpool.Pool
+	apart    *pgxpool.Pool  // for long answers to callers
 	where    string         // the server and database, for errors
 	quit     chan struct{}  // closed when Close begins
 	ended    chan struct{}  // closed when the lanes have ended
@@ -192,6 +193,7 @@ func (s *Store) Close() error {
 		close(s.ended)
 		s.beats.close()
 		s.pool.Close()
+		s.apart.Close()
 	})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -16,12 +17,17 @@ import (
 
 // query runs one statement and scans every row.
 func (s *core) query(ctx context.Context, what string, scan func(s *scanner), sql string, args ...any) error {
+	return s.queryBy(ctx, s.pool, what, scan, sql, args...)
+}
+
+// queryBy is query over the connections of a pool.
+func (s *core) queryBy(ctx context.Context, pool *pgxpool.Pool, what string, scan func(s *scanner), sql string, args ...any) error {
 	if s.closed() {
 		return s.mapError(what, store.ErrClosed)
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, sql, args...)
+	rows, err := pool.Query(ctx, sql, args...)
 	if err == nil {
 		err = each(rows, scan)
 	}
@@ -54,16 +60,31 @@ func (s *core) executions(ctx context.Context, what, sql string, args ...any) ([
 	return out, err
 }
 
-// Get returns one execution complete.
+// Get returns one execution complete. For a caller it is weighed first.
 func (s *executionRows) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	found, err := s.executions(ctx, "get execution", whole+" WHERE e.id = $1", uuidOf(id))
-	if err != nil {
-		return messages.Execution{}, err
+	var r record
+	pool := s.pool
+	if store.AdmissionOf(ctx) != nil {
+		size := int64(0)
+		err := s.query(ctx, "get execution", func(v *scanner) { scanWhole(v, &r); size = v.integer() }, weighed+" WHERE e.id = $1", uuidOf(id))
+		if err != nil {
+			return messages.Execution{}, err
+		}
+		switch apart, err := store.Weighed(ctx, size); {
+		case err != nil:
+			return messages.Execution{}, err
+		case r.Seq == 0:
+			return messages.Execution{}, notFound(id)
+		case !apart:
+			return r.Execution, nil
+		}
+		r, pool = record{}, s.apart
 	}
-	if len(found) == 0 {
-		return messages.Execution{}, notFound(id)
+	err := s.queryBy(ctx, pool, "get execution", func(v *scanner) { scanWhole(v, &r) }, whole+" WHERE e.id = $1", uuidOf(id))
+	if err == nil && r.Seq == 0 {
+		err = notFound(id)
 	}
-	return found[0], nil
+	return r.Execution, err
 }
 
 func notFound(id messages.ExecutionID) error {
@@ -71,13 +92,26 @@ func notFound(id messages.ExecutionID) error {
 }
 
 // chainSQL uses the first execution of the chain, which its retries name, also if it is deleted.
-var chainSQL = listed + ` WHERE e.id IN (SELECT f.first FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f
+var chainSQL = listed + chainWhere + ` ORDER BY e.seq LIMIT 1000`
+
+// chainSizeSQL is about the bytes of what chainSQL reads.
+const chainSizeSQL = "SELECT count(*) * 1024 + coalesce(sum(least(octet_length(coalesce(e.error, o.error)), $2)), 0)::bigint" + recordFrom + chainWhere
+
+const chainWhere = ` WHERE e.id IN (SELECT f.first FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f
  UNION SELECT n.id FROM (SELECT coalesce((SELECT coalesce(r.original, r.id) FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1), $1) AS first) f
-  JOIN request n ON n.original = f.first)
- ORDER BY e.seq LIMIT 1000`
+  JOIN request n ON n.original = f.first)`
 
 // Chain returns the whole retry chain of an execution, oldest first, 1,000 at most, without results.
 func (s *executionRows) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	if store.AdmissionOf(ctx) != nil {
+		size := int64(0)
+		if err := s.query(ctx, "weigh chain", func(v *scanner) { size = v.integer() }, chainSizeSQL, uuidOf(id), int64(store.ErrorListed)); err != nil {
+			return nil, err
+		}
+		if _, err := store.Weighed(ctx, size); err != nil {
+			return nil, err
+		}
+	}
 	out, err := s.executions(ctx, "read chain", chainSQL, uuidOf(id))
 	if err == nil && len(out) == 0 {
 		err = notFound(id)
@@ -147,9 +181,25 @@ func (s *executionRows) EventsBetween(ctx context.Context, q store.EventQuery) (
 
 // Output returns the output of the execution's process.
 func (s *executionRows) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	pool := s.pool
+	if store.AdmissionOf(ctx) != nil {
+		size := int64(0)
+		err := s.query(ctx, "weigh output", func(v *scanner) { size = v.integer() }, `SELECT coalesce(octet_length(o.stdout), 0) + coalesce(octet_length(o.stderr), 0) + coalesce(octet_length(o.record), 0)
+ FROM execution e JOIN output o ON o.seq = e.seq WHERE e.id = $1`, uuidOf(id))
+		if err != nil {
+			return messages.Output{}, err
+		}
+		apart, err := store.Weighed(ctx, size)
+		if err != nil {
+			return messages.Output{}, err
+		}
+		if apart {
+			pool = s.apart
+		}
+	}
 	var o messages.Output
 	found := false
-	err := s.query(ctx, "read output", func(v *scanner) {
+	err := s.queryBy(ctx, pool, "read output", func(v *scanner) {
 		found, o.Stdout, o.Stderr = true, v.bytes(), v.bytes()
 		o.StdoutCut, o.ErrCut, o.Record = v.boolean(), v.boolean(), v.bytes()
 	}, `SELECT o.stdout, o.stderr, o.stdout_cut, o.stderr_cut, o.record FROM execution e LEFT JOIN output o ON o.seq = e.seq WHERE e.id = $1`, uuidOf(id))

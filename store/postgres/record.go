@@ -32,7 +32,14 @@ const (
 	whole    = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
 )
 
+// sizeSQL is the bytes of what an execution may hold that is long. It reads none of them.
+const sizeSQL = "coalesce(octet_length(r.parameters), 0) + coalesce(octet_length(coalesce(e.result, o.result)), 0) + coalesce(octet_length(coalesce(e.error, o.error)), 0)"
+
 var (
+	// weighed is whole where that is short, and else listed, with the size.
+	weighed = fmt.Sprintf("SELECT "+recordColumns+", CASE WHEN z.n <= %[1]d THEN r.parameters END, CASE WHEN z.n <= %[1]d THEN coalesce(e.result, o.result) END, "+
+		"CASE WHEN z.n <= %[1]d THEN coalesce(e.error, o.error) ELSE substr(coalesce(e.error, o.error), 1, %[2]d) END, z.n"+recordFrom+
+		" CROSS JOIN LATERAL (SELECT "+sizeSQL+" AS n) z", store.AdmitFrom, store.ErrorListed)
 	listedAll = fmt.Sprintf(recordColumns+", NULL::bytea, NULL::bytea, substr(coalesce(e.error, o.error), 1, %d)", store.ErrorListed)
 	listed    = "SELECT " + listedAll + recordFrom
 )

@@ -102,9 +102,10 @@ const takeWebhooksSQL = `WITH t AS (SELECT * FROM unnest($1::text[], $2::int[]) 
  u AS (UPDATE webhook w SET next_at = clock_timestamp() + $3::interval, claim = w.claim + 1 FROM l WHERE w.id = l.id RETURNING w.*)
  SELECT ` + webhookColumns + `, extract(epoch FROM clock_timestamp() - w.since)::bigint FROM u w`
 
-// calledSQL reads ended executions as a notice shows them: without a result that is longer than one holds.
+// calledSQL reads ended executions as a notice shows them: without a result that is longer than one holds, and of a longer error its beginning.
 const calledSQL = "SELECT " + recordColumns + `, NULL::bytea, CASE WHEN octet_length(coalesce(e.result, o.result)) <= $2 THEN coalesce(e.result, o.result) END,
- coalesce(e.error, o.error), coalesce(octet_length(coalesce(e.result, o.result)) > $2, false)` + recordFrom + " WHERE e.id = ANY ($1)"
+ CASE WHEN octet_length(coalesce(e.error, o.error)) <= $2 THEN coalesce(e.error, o.error) ELSE substr(coalesce(e.error, o.error), 1, $3) END,
+ coalesce(octet_length(coalesce(e.result, o.result)) > $2, false)` + recordFrom + " WHERE e.id = ANY ($1)"
 
 // TakeWebhooks implements store.Webhooks.
 func (s *webhookRows) TakeWebhooks(ctx context.Context, takes []store.WebhookTake, lease time.Duration) ([]store.WebhookCall, error) {
@@ -131,7 +132,7 @@ func (s *webhookRows) TakeWebhooks(ctx context.Context, takes []store.WebhookTak
 		var r record
 		scanWhole(v, &r)
 		found[r.ID] = called{r.Execution, v.boolean()}
-	}, calledSQL, ids, messages.NoticeResultMax)
+	}, calledSQL, ids, messages.NoticeResultMax, store.ErrorListed)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func Steps(t *testing.T, s *Store) (steps int) {
 func eachReader(t *testing.T, s *Store, f func(*conn)) {
 	var held []*conn
 	for range s.cfg.Readers {
-		c, ok := s.takeReader()
+		c, ok := takeReader(s.readers)
 		require.True(t, ok)
 		held = append(held, c)
 	}

@@ -55,6 +55,7 @@ func readPage(c *conn, f *store.Filter, limit, walkMax int, parts store.Parts) (
 				return page, err
 			}
 			page.Executions = append(page.Executions, some...)
+			limit = l.bytes.Limit(limit)
 			walked, seq = walked+len(seqs), seqs[len(seqs)-1]
 			l.pass(seq)
 		}
@@ -84,6 +85,7 @@ type listing struct {
 	drive        store.Drive
 	above, below int64   // seqs between these are left
 	ids          []int64 // of DriveID, in order
+	bytes        store.PageBytes
 	branches     []branch
 }
 
@@ -281,7 +283,15 @@ func (l *listing) check(c *conn, seqs []int64, where string, args []any) (out []
 		}
 	}
 	in, all := l.among(seqs, nil)
-	return readMany(c, listed+" WHERE e.seq IN "+in+l.first(), all...)
+	err = c.query(listed+" WHERE e.seq IN "+in+l.first(), func(row row) error {
+		var r record
+		err := scanWorking(row, &r)
+		if err == nil && l.bytes.Takes(&r.Execution) {
+			out = append(out, r.Execution)
+		}
+		return err
+	}, all...)
+	return out, err
 }
 
 // first is the end of a statement over seqs, and has the last argument of among.

@@ -87,6 +87,7 @@ type Store struct {
 	quit         chan struct{} // closed by Close
 	done         chan struct{} // closed when the writer has ended
 	readers      chan *conn
+	apart        chan *conn // one, for long answers to callers
 	closing      sync.Once
 	closed       error
 	w            *writer
@@ -133,7 +134,7 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, clock: newClock(), queue: make(chan *request, cfg.WaitingMax),
-		quit: make(chan struct{}), done: make(chan struct{}), readers: make(chan *conn, cfg.Readers),
+		quit: make(chan struct{}), done: make(chan struct{}), readers: make(chan *conn, cfg.Readers), apart: make(chan *conn, 1),
 	}
 	w, err := openWriter(s)
 	if err != nil {
@@ -143,12 +144,16 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	if s.checkpointer, err = openCheckpointer(cfg); err != nil {
 		return nil, errors.Join(mapError("open "+cfg.Path, err), s.w.close())
 	}
-	for range cfg.Readers {
+	for i := range cfg.Readers + 1 {
 		c, err := openConn(cfg, "query_only(1)", "cache_size(-2048)")
 		if err != nil {
 			return nil, errors.Join(mapError("open "+cfg.Path, err), s.closeConns())
 		}
-		s.readers <- c
+		if i == cfg.Readers {
+			s.apart <- c
+		} else {
+			s.readers <- c
+		}
 	}
 	return s, nil
 }
@@ -356,8 +361,12 @@ func (s *Store) Close() error {
 
 func (s *Store) closeConns() error {
 	var errs []error
-	for range s.cfg.Readers {
-		if c, ok := s.takeReader(); ok {
+	for i := range s.cfg.Readers + 1 {
+		from := s.readers
+		if i == s.cfg.Readers {
+			from = s.apart
+		}
+		if c, ok := takeReader(from); ok {
 			errs = append(errs, c.close())
 		}
 	}

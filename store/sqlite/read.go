@@ -19,6 +19,14 @@ const (
 	chained = "SELECT " + recordColumns + ", NULL, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
 )
 
+// sizeSQL is the bytes of what an execution may hold that is long. SQLite reads none of them for that.
+const sizeSQL = "coalesce(octet_length(r.parameters), 0) + coalesce(octet_length(coalesce(e.result, o.result)), 0) + coalesce(octet_length(coalesce(e.error, o.error)), 0)"
+
+// weighed is whole where that is short, and else listed, with the size.
+var weighed = fmt.Sprintf("SELECT "+recordColumns+", CASE WHEN "+sizeSQL+" <= %[1]d THEN r.parameters END, CASE WHEN "+sizeSQL+" <= %[1]d THEN coalesce(e.result, o.result) END, "+
+	"CASE WHEN "+sizeSQL+" <= %[1]d THEN coalesce(e.error, o.error) ELSE substr(coalesce(e.error, o.error), 1, %[2]d) END, "+sizeSQL+recordFrom+
+	"LEFT JOIN outcome o ON o.seq = e.seq", store.AdmitFrom, store.ErrorListed)
+
 var listed = fmt.Sprintf("SELECT "+recordColumns+", NULL, NULL, substr(coalesce(e.error, o.error), 1, %d)"+recordFrom+"LEFT JOIN outcome o ON o.seq = e.seq", store.ErrorListed)
 
 // scanWorking reads a row of any of them.
@@ -77,10 +85,17 @@ func readOutcome(c *conn, e *messages.Execution) error {
 	}, e.Seq)
 }
 
-// Get returns one execution complete.
+// Get returns one execution complete. For a caller it is weighed first.
 func (s *Store) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if store.AdmissionOf(ctx) != nil {
+		return s.getWeighed(ctx, id)
+	}
+	return s.getFrom(ctx, s.readers, id)
+}
+
+func (s *Store) getFrom(ctx context.Context, readers chan *conn, id messages.ExecutionID) (messages.Execution, error) {
 	var r *record
-	err := s.read(ctx, "get execution", func(c *conn) (err error) {
+	err := s.readBy(ctx, readers, "get execution", func(c *conn) (err error) {
 		r, err = readOne(c, whole+" WHERE r.id = ?", id[:])
 		return err
 	})
@@ -93,17 +108,52 @@ func (s *Store) Get(ctx context.Context, id messages.ExecutionID) (messages.Exec
 	return r.Execution, nil
 }
 
+func (s *Store) getWeighed(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	var r record
+	size := int64(0)
+	err := s.read(ctx, "get execution", func(c *conn) error {
+		return c.query(weighed+" WHERE r.id = ?", func(row row) error {
+			size = row.integer(recordWidth + 3)
+			return scanWorking(row, &r)
+		}, id[:])
+	})
+	if err != nil {
+		return messages.Execution{}, err
+	}
+	switch apart, err := store.Weighed(ctx, size); {
+	case err != nil:
+		return messages.Execution{}, err
+	case r.Seq == 0:
+		return messages.Execution{}, fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+	case apart:
+		return s.getFrom(ctx, s.apart, id)
+	}
+	return r.Execution, nil
+}
+
 // Chain returns the whole retry chain of an execution, oldest first, without results.
 func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
 	var out []messages.Execution
-	err := s.read(ctx, "read chain", func(c *conn) error {
-		first, err := readBlob(c, "SELECT coalesce(original, id) FROM request WHERE id = ?", id[:])
-		if err != nil {
+	var first []byte
+	size := int64(0)
+	err := s.read(ctx, "weigh chain", func(c *conn) (err error) {
+		if first, err = readBlob(c, "SELECT coalesce(original, id) FROM request WHERE id = ?", id[:]); err != nil {
 			return err
 		}
 		if first == nil {
 			first = id[:] // it may be the first of a chain, and deleted
 		}
+		size, err = c.number("SELECT count(*) * 1024 + coalesce(sum(min(octet_length(coalesce(e.error, o.error)), ?2)), 0)"+recordFrom+
+			"LEFT JOIN outcome o ON o.seq = e.seq WHERE r.seq IN (SELECT seq FROM request WHERE id = ?1 UNION SELECT seq FROM request WHERE original = ?1)", first, int64(store.ErrorListed))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := store.Weighed(ctx, size); err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, "read chain", func(c *conn) (err error) {
 		out, err = readMany(c, listed+" WHERE r.seq IN (SELECT seq FROM request WHERE id = ?1 UNION SELECT seq FROM request WHERE original = ?1) ORDER BY e.seq LIMIT 1000", first)
 		if err == nil && len(out) == 0 {
 			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
@@ -199,8 +249,26 @@ func (s *Store) EventsBetween(ctx context.Context, q store.EventQuery) (page sto
 
 // Output returns the output of the execution's process.
 func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	readers := s.readers
+	if store.AdmissionOf(ctx) != nil {
+		size := int64(0)
+		err := s.read(ctx, "weigh output", func(c *conn) (err error) {
+			size, err = c.number("SELECT coalesce(octet_length(o.stdout), 0) + coalesce(octet_length(o.stderr), 0) + coalesce(octet_length(o.record), 0) FROM request r JOIN output o ON o.seq = r.seq WHERE r.id = ?", id[:])
+			return err
+		})
+		if err != nil {
+			return messages.Output{}, err
+		}
+		apart, err := store.Weighed(ctx, size)
+		if err != nil {
+			return messages.Output{}, err
+		}
+		if apart {
+			readers = s.apart
+		}
+	}
 	var o messages.Output
-	err := s.read(ctx, "read output", func(c *conn) error {
+	err := s.readBy(ctx, readers, "read output", func(c *conn) error {
 		found := false
 		err := c.query("SELECT o.stdout, o.stderr, o.cut, o.record FROM request r LEFT JOIN output o ON o.seq = r.seq WHERE r.id = ?",
 			func(row row) error {

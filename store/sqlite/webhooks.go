@@ -148,7 +148,8 @@ func (s *Store) TakeWebhooks(ctx context.Context, takes []store.WebhookTake, lea
 
 // calledSQL reads an ended execution as a notice shows it: without a result that is longer than one holds.
 const calledSQL = "SELECT " + recordColumns + `, NULL, CASE WHEN length(CAST(coalesce(e.result, o.result) AS BLOB)) <= ?2 THEN coalesce(e.result, o.result) END,
- coalesce(e.error, o.error), coalesce(length(CAST(coalesce(e.result, o.result) AS BLOB)) > ?2, 0)` + recordFrom + `LEFT JOIN outcome o ON o.seq = e.seq WHERE e.seq = ?1`
+ CASE WHEN octet_length(coalesce(e.error, o.error)) <= ?2 THEN coalesce(e.error, o.error) ELSE substr(coalesce(e.error, o.error), 1, ?3) END,
+ coalesce(octet_length(coalesce(e.result, o.result)) > ?2, 0)` + recordFrom + `LEFT JOIN outcome o ON o.seq = e.seq WHERE e.seq = ?1`
 
 func (w *writer) takeWebhooks(t store.WebhookTake, lease time.Duration) (out []store.WebhookCall, err error) {
 	rows, err := readWebhooks(w.c, webhookFrom+" WHERE w.state = 2 AND w.destination = ? AND w.next_at <= ? ORDER BY w.next_at LIMIT ?",
@@ -168,7 +169,7 @@ func (w *writer) takeWebhooks(t store.WebhookTake, lease time.Duration) (out []s
 			v := scanner{row: row, n: recordWidth + 3}
 			call.Of, call.Truncated = of.Execution, v.boolean()
 			return errors.Join(err, v.err)
-		}, r.seq, int64(messages.NoticeResultMax))
+		}, r.seq, int64(messages.NoticeResultMax), int64(store.ErrorListed))
 		if err != nil {
 			return nil, err
 		}

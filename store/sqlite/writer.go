@@ -277,15 +277,20 @@ func (w *writer) exec(sql string, args ...any) error {
 
 // read runs f with a reading connection.
 func (s *Store) read(ctx context.Context, what string, f func(c *conn) error) error {
+	return s.readBy(ctx, s.readers, what, f)
+}
+
+// readBy is read with one of these connections.
+func (s *Store) readBy(ctx context.Context, readers chan *conn, what string, f func(c *conn) error) error {
 	select {
 	case <-s.quit:
 		return fmt.Errorf("%s: %w", what, store.ErrClosed)
 	default:
 	}
 	select {
-	case c := <-s.readers:
+	case c := <-readers:
 		err := f(c)
-		s.readers <- c
+		readers <- c
 		return s.mapError(what, err)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -295,9 +300,9 @@ func (s *Store) read(ctx context.Context, what string, f func(c *conn) error) er
 }
 
 // takeReader waits for a reading connection. Each read is bounded, so the wait is too.
-func (s *Store) takeReader() (*conn, bool) {
+func takeReader(readers chan *conn) (*conn, bool) {
 	select {
-	case c := <-s.readers:
+	case c := <-readers:
 		return c, true
 	case <-time.After(10 * time.Second):
 		return nil, false

@@ -122,6 +122,8 @@ var suite = []named{
 	{"notices that are put off", testNoticesLater},
 	{"notices of what was purged", testNoticesPurged},
 	{"notices that no queue gets", testNoticesUnheard},
+	{"reads are weighed", testWeight},
+	{"lists are bounded in bytes", testListBytes},
 	{"webhooks", testWebhooks},
 	{"webhooks of every outcome", testWebhookOutcomes},
 	{"webhooks of retries", testWebhookRetries},
