@@ -48,6 +48,7 @@ type Machine struct {
 	alone     bool          // in an outage: no peer can be reached any more
 	aloneAt   time.Duration // since when
 	others    map[messages.Incarnation]struct{}
+	ended     map[messages.Incarnation]bool // of others: those that are no peers, by the last renewal (Other.ended)
 	suspects  map[messages.Incarnation]*suspicion
 	knocking  bool
 	knockAt   time.Duration // when the next Knock is due, if there are suspects

@@ -33,7 +33,7 @@ func newBeater(s *core, config *pgx.ConnConfig) *beater {
 	return &beater{s: s, config: config, turn: make(chan struct{}, 1)}
 }
 
-// use runs f with the connection, alone. Any error but one that the server said of a statement ends the connection. Where the
+// use runs f with the connection, alone. Any error but one of a statement (ofStatement) ends the connection. Where the
 // connection had broken since it was used last, f is repeated over a new one at once: others take an incarnation without a
 // connection for one whose process may have ended. So f must bear to be repeated.
 func (b *beater) use(ctx context.Context, what string, f func(ctx context.Context, c *pgx.Conn) error) error {
@@ -71,7 +71,7 @@ func (b *beater) over(ctx context.Context, f func(ctx context.Context, c *pgx.Co
 		b.conn, b.held = c, map[messages.Incarnation]heldLock{}
 	}
 	err := f(ctx, b.conn)
-	if err != nil && (sqlState(err) == "" || b.conn.IsClosed()) {
+	if err != nil && (!ofStatement(err) || b.conn.IsClosed()) {
 		b.drop()
 	}
 	return err

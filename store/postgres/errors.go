@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -40,6 +41,24 @@ func sqlState(err error) string {
 	}
 	return ""
 }
+
+// ofStatement reports whether an error is the server's word on one statement, or on its transaction, after which the connection serves
+// the next one as well as a new connection would. Everything else may be of the connection: where the server behind an address is another
+// one now, or takes no more writes, only a new connection finds the right one. A code that is not known here counts as that.
+func ofStatement(err error) bool {
+	code := sqlState(err)
+	return len(code) == 5 && (statementClasses[code[:2]] || statementCodes[code])
+}
+
+// statementClasses are the classes of SQLSTATE whose errors are of a statement, statementCodes the codes of other classes.
+var (
+	statementClasses = map[string]bool{
+		"02": true, "0A": true, "20": true, "21": true, "22": true, "23": true, "2B": true, "3F": true, "40": true, "42": true, "44": true, "54": true, "P0": true,
+	}
+	statementCodes = map[string]bool{
+		codeFull: true, codeNoMemory: true, codeLock: true, codeCancelled: true, "55000": true, "55006": true, // not in the state that is needed, in use
+	}
+)
 
 // dataError reports whether the error comes from the data of one row. Other rows of the group may succeed.
 func dataError(err error) bool {
@@ -144,5 +163,19 @@ func (s *core) mapError(what string, err error) error {
 	if s.closed() {
 		return fmt.Errorf("%s: %w", what, store.ErrClosed)
 	}
+	if sqlState(err) != "" && !ofStatement(err) {
+		s.renew(time.Now())
+	}
 	return mapError(what+" in "+s.where, err)
+}
+
+// renewEvery is the least time between two renewals of the pool's connections.
+const renewEvery = time.Second
+
+// renew has the pool's connections replaced, those in use once they are given back: an error was none of a statement, and the others may be
+// as old as the one that had it.
+func (s *core) renew(now time.Time) {
+	if last := s.renewed.Load(); now.UnixNano()-last >= int64(renewEvery) && s.renewed.CompareAndSwap(last, now.UnixNano()) {
+		s.pool.Reset()
+	}
 }

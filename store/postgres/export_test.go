@@ -2,13 +2,16 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -164,4 +167,30 @@ func ApplyTogether(ctx context.Context, s *Store, calls ...[]store.Change) (fail
 		failures = append(failures, c.err)
 	}
 	return failures
+}
+
+// SpoilConnections runs a statement on the connection of the beats and on all of the pool.
+func (s *Store) SpoilConnections(ctx context.Context, sql string) error {
+	err := s.beats.use(ctx, "spoil", func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, sql)
+		return err
+	})
+	for range s.pool.Config().MaxConns {
+		c, failed := s.pool.Acquire(ctx)
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		defer c.Release()
+		_, failed = c.Exec(ctx, sql)
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// OfStatement reports whether an error with the given code of the server is of a statement; empty: of an error without one.
+func OfStatement(code string) bool {
+	if code == "" {
+		return ofStatement(io.EOF)
+	}
+	return ofStatement(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}))
 }

@@ -170,3 +170,19 @@ func TestTheSharesOfAnEnd(t *testing.T) {
 	require.EqualValues(t, membership.SilentShare, store.SilentShare)
 	require.EqualValues(t, membership.SettleShare, store.SettleShare)
 }
+
+// Only an error of a statement leaves a connection in use. What is not known is none.
+func TestErrorsOfAStatement(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]bool{
+		"":      false, // the network, or nobody
+		"22P02": true, "23505": true, "40001": true, "40P01": true, "42501": true, "42P01": true, "3F000": true, "54000": true, "P0001": true, "0A000": true,
+		"53100": true, "53200": true, "55P03": true, "57014": true, "55000": true, "55006": true,
+		"25006": false, // the server, or the transaction, takes no writes
+		"25P02": false, "25P03": false, "25001": false, "08006": false, "08P01": false, "26000": false, "28000": false, "28P01": false, "3D000": false,
+		"53300": false, "53400": false, "57P01": false, "57P02": false, "57P03": false, "57P05": false, "58000": false, "58030": false, "F0000": false,
+		"XX000": false, "XX001": false, "72000": false, "ZZ999": false, "4": false,
+	} {
+		require.Equal(t, want, postgres.OfStatement(code), "code %q", code)
+	}
+}

@@ -37,6 +37,7 @@ func OpenInboxClient(ctx context.Context, cfg Config) (*InboxClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	writable(p.ConnConfig)
 	what := "open " + describe(p.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, p)
 	if err != nil {
@@ -59,6 +60,9 @@ func OpenInboxClient(ctx context.Context, cfg Config) (*InboxClient, error) {
 func (c *InboxClient) Close() { c.pool.Close() }
 
 func (c *InboxClient) mapError(what string, err error) error {
+	if sqlState(err) != "" && !ofStatement(err) {
+		c.pool.Reset()
+	}
 	return mapError(what+" in "+c.where, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-run/troupe/messages/secret"
@@ -139,6 +140,29 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	return p, nil
 }
 
+// writable has each new connection refused that takes no write: a replica, or a server or role that is set to read only. With several
+// hosts in the URL the next one is tried. The URL's own target_session_attrs wins.
+func writable(c *pgx.ConnConfig) {
+	if c.ValidateConnect == nil {
+		c.ValidateConnect = refuseReadOnly
+	}
+}
+
+func refuseReadOnly(ctx context.Context, conn *pgconn.PgConn) error {
+	r := conn.ExecParams(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')", nil, nil, nil, nil).Read()
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case len(r.Rows) != 1 || len(r.Rows[0]) != 2:
+		return errors.New("the server did not say whether it takes writes")
+	case string(r.Rows[0][0]) == "t":
+		return &pgconn.PgError{Severity: "FATAL", Code: codeReadOnly, Message: "the server is in recovery: a replica, or a primary that has not come up yet"}
+	case string(r.Rows[0][1]) == "on":
+		return &pgconn.PgError{Severity: "FATAL", Code: codeReadOnly, Message: "transactions of this user on this server may only read"}
+	}
+	return nil
+}
+
 // urgentSQLs are the statements that somebody waits for: they store one execution, with its claim or without, and its outcome. The
 // first use of a statement on a connection has the server parse it, which takes longer than a whole start on a connection that
 // knows it (docs/lab/waits.md).
@@ -167,6 +191,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	writable(p.ConnConfig)
 	if err := migrate(ctx, cfg, p.ConnConfig); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,7 @@ type core struct {
 	closing  sync.Once
 	beats    *beater
 	notifier *notifier
+	renewed  atomic.Int64 // when the pool's connections were last replaced, in Unix nanoseconds
 }
 
 // memory has the rows that the store remembers and need not read. Any of them may be forgotten.

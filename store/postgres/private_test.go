@@ -44,6 +44,8 @@ func TestPrivateServer(t *testing.T) {
 		{"network", (*rig).network},
 		{"frozen_client_with_locks", (*rig).frozenClient},
 		{"read_only", (*rig).readOnly},
+		{"replica", (*rig).replica},
+		{"connections_kept_on_a_replica", (*rig).replicaKept},
 		{"disk_full", (*rig).full},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(&rig{t, server}) })
@@ -331,15 +333,73 @@ func (r *rig) frozenClient() {
 // readOnly opens a store whose transactions may only read, on an empty database and on one with a schema.
 func (r *rig) readOnly() {
 	const only = "default_transaction_read_only=on"
-	_, err := postgres.Open(r.Context(), postgres.Config{URL: r.server.URL + "&" + only, Schema: "nothing"})
+	s := r.open(r.server.URL)
+	for _, schema := range []string{"nothing", s.Schema()} {
+		_, err := postgres.Open(r.Context(), postgres.Config{URL: r.server.URL + "&" + only, Schema: schema})
+		require.ErrorIs(r, err, store.ErrReadOnly)
+		require.ErrorContains(r, err, "give the primary server, not a replica, and see that default_transaction_read_only is off")
+	}
+	key := joined(r, s)
+	set := func(value string) {
+		r.must(servers.Execute(r.server.URL, "ALTER SYSTEM SET default_transaction_read_only = "+value))
+		r.must(servers.Execute(r.server.URL, "SELECT pg_reload_conf()"))
+	}
+	r.readsOnly(s, key, func() { set("on") })
+	r.writesAgain(s, key, func() {
+		r.must(servers.Execute(r.server.URL+"&default_transaction_read_only=off", "ALTER SYSTEM RESET default_transaction_read_only"))
+		r.must(servers.Execute(r.server.URL, "SELECT pg_reload_conf()"))
+	})
+}
+
+// replica has the server come back as a replica, which answers reads, and then be the primary again, behind the same address.
+func (r *rig) replica() {
+	s := r.open(r.server.URL)
+	key := joined(r, s)
+	var folder string
+	r.must(r.connect(s, nil).QueryRow(r.Context(), "SHOW data_directory").Scan(&folder))
+	r.readsOnly(s, key, func() {
+		r.must(r.server.Stop())
+		r.must(os.WriteFile(filepath.Join(folder, "standby.signal"), nil, 0o644))
+		r.must(r.server.Start())
+	})
+	_, err := postgres.Open(r.Context(), postgres.Config{URL: r.server.URL, Schema: s.Schema()})
 	require.ErrorIs(r, err, store.ErrReadOnly)
-	require.ErrorContains(r, err, "default_transaction_read_only")
-	r.open(r.server.URL)
-	s := r.open(r.server.URL, only)
+	require.ErrorContains(r, err, "the server is in recovery")
+	r.writesAgain(s, key, func() { r.must(servers.Execute(r.server.URL, "SELECT pg_promote()")) })
+}
+
+// readsOnly has the server take no more writes. Every call says so within a while, reads too, on which nobody could build.
+func (r *rig) readsOnly(s *postgres.Store, key messages.WorkerKey, fault func()) {
+	fault()
+	require.Eventually(r, func() bool {
+		_, beat := s.Beat(r.Context(), key.Incarnation, time.Hour)
+		_, submit := s.Submit(r.Context(), noop(1))
+		_, read := s.Now(r.Context())
+		return errors.Is(beat, store.ErrReadOnly) && errors.Is(submit, store.ErrReadOnly) && errors.Is(read, store.ErrReadOnly)
+	}, patience, 10*time.Millisecond)
+}
+
+// writesAgain has the server take writes again: so do the connections of the beats and of the pool, of which none is left.
+func (r *rig) writesAgain(s *postgres.Store, key messages.WorkerKey, mend func()) {
+	mend()
+	require.Eventually(r, func() bool {
+		_, beat := s.Beat(r.Context(), key.Incarnation, time.Hour)
+		_, submit := s.Submit(r.Context(), noop(1))
+		return beat == nil && submit == nil
+	}, patience, 10*time.Millisecond)
+}
+
+// replicaKept leaves the store's connections on a server that takes no writes, while new ones find one that does, as after a failover behind
+// one address.
+func (r *rig) replicaKept() {
+	s := r.open(r.server.URL)
+	key := joined(r, s)
+	r.must(s.SpoilConnections(r.Context(), "SET default_transaction_read_only = on"))
+	_, err := s.Beat(r.Context(), key.Incarnation, time.Hour)
+	r.must(err)
 	_, err = s.Submit(r.Context(), noop(1))
 	require.ErrorIs(r, err, store.ErrReadOnly)
-	require.ErrorContains(r, err, "give the primary server, not a replica, and see that default_transaction_read_only is off")
-	_, err = s.Depths(r.Context())
+	_, err = s.Submit(r.Context(), noop(1))
 	r.must(err)
 }
 
