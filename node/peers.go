@@ -82,7 +82,7 @@ func (nw *network) spec() actors.Child {
 }
 
 // ask is how membership asks the others whether they see the store; nil: nobody can be asked.
-func (nw *network) ask() func(context.Context, []messages.Incarnation) membership.Heard {
+func (nw *network) ask() func(context.Context, membership.Asked) membership.Heard {
 	if nw.peers == nil {
 		return nil
 	}

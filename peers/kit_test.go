@@ -206,7 +206,7 @@ func (s *side) hears(limit time.Duration, others ...*side) membership.Heard {
 	for i, o := range others {
 		list[i] = o.own
 	}
-	return s.Heard(ctx, list)
+	return s.Heard(ctx, membership.Asked{membership.Counts: list})
 }
 
 // works requires that a node still answers.

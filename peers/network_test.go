@@ -53,6 +53,31 @@ func TestAPeerThatIsGoneIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, membership.Heard{Peers: 1, Lost: 1}, a.hears(patience, b, c), "one that has ended is not asked")
 }
 
+// Who has ended is no peer that a node could be cut off from, and whoever answers is one.
+func TestWhoHasEndedDoesNotCount(t *testing.T) {
+	t.Parallel()
+	a, b, c, d := open(t), open(t), open(t), open(t)
+	introduce(a, b, c, d)
+	b.renews.Store(false)
+	heard := func(weight membership.Weight, of ...*side) membership.Heard {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		asked := membership.Asked{}
+		for _, s := range of {
+			asked[weight] = append(asked[weight], s.own)
+		}
+		return a.Heard(ctx, asked)
+	}
+	c.end()
+	for weight, want := range map[membership.Weight]membership.Heard{
+		membership.Counts: {Peers: 1}, membership.MayRefuse: {}, membership.IfAnswers: {},
+	} {
+		require.Equal(t, want, heard(weight, c), "weight %d, of one that has ended", weight)
+		require.Equal(t, membership.Heard{Peers: 1, Lost: 1}, heard(weight, b), "weight %d, of one that answers", weight)
+		require.Equal(t, membership.Heard{Peers: 1, Seen: 1}, heard(weight, d), "weight %d, of one that renews", weight)
+	}
+}
+
 // A node that starts again on the address of the one before is found there, and a connection's end was no death.
 func TestAPeerComesBackAtItsAddress(t *testing.T) {
 	t.Parallel()

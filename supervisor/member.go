@@ -36,9 +36,9 @@ type MemberConfig struct {
 	// Heartbeats writes the workers' heartbeats; Rescue takes up what ended incarnations had.
 	Heartbeats func(context.Context) error
 	Rescue     func(context.Context) error
-	// Peers asks the given incarnations whether they see the store; nil: nobody can be asked, so nobody contradicts that it
+	// Peers asks incarnations, by their weight, whether they see the store; nil: nobody can be asked, so nobody contradicts that it
 	// is away for everyone.
-	Peers func(ctx context.Context, live []messages.Incarnation) membership.Heard
+	Peers func(ctx context.Context, asked membership.Asked) membership.Heard
 	// Refuses asks whether nothing listens at the addresses of the given incarnations, and returns those that refuse a connection; nil:
 	// nobody's address is known. Lost brings a word for each connection to a peer that ended; nil: nobody says so.
 	Refuses func(ctx context.Context, suspects []messages.Incarnation) []messages.Incarnation
@@ -317,12 +317,12 @@ func news(r membership.Reach) bool {
 const askShare = 15
 
 func (m *Member) askPeers() {
-	ask, live := m.cfg.Peers, m.cfg.Machine.Others()
+	ask, of := m.cfg.Peers, m.cfg.Machine.Asked()
 	m.beside(m.cfg.LeaseTime*askShare/100, func(ctx context.Context) *pulsed {
 		if ask == nil {
 			return &pulsed{event: membership.Heard{}}
 		}
-		return &pulsed{event: ask(ctx, live)}
+		return &pulsed{event: ask(ctx, of)}
 	})
 }
 

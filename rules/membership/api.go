@@ -87,7 +87,7 @@ type Declared struct{ Dead []messages.Incarnation }
 
 // Heard answers an AskPeers.
 type Heard struct {
-	Peers int // that lived at the last renewal and can be asked
+	Peers int // that count (Weight) and can be asked
 	Seen  int // of them, that renew their lease and have for a while; above 0, the others need not have been waited for
 	Lost  int // of them, that do not
 }
@@ -113,7 +113,7 @@ type Grant struct{ Asked, Steady time.Duration }
 // GoOn says that running work goes on although the lease is not renewed.
 type GoOn struct{}
 
-// AskPeers asks the others whether they see the store; in an outage with every beat. Answer: Heard.
+// AskPeers asks the others (Machine.Asked) whether they see the store; in an outage with every beat. Answer: Heard.
 type AskPeers struct{}
 
 // Declare declares dead whose lease has run out. Answer: Declared.

@@ -15,6 +15,10 @@
 //	declared dead, or     The node fences itself.
 //	past the grace
 //
+// Who has ended is no peer, although nobody has declared it dead yet (Weight): the incarnation of this very node before its restart,
+// those of a cluster that was restarted as a whole, one whose lease has run out. An outage seconds after such a restart would fence a
+// node that is alone.
+//
 // Another incarnation is declared dead when its lease has run out. It is declared dead earlier where its process has ended for sure
 // (Trace.Gone): the store has ended its connection, and its address for peers refuses others.
 //

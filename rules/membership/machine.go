@@ -47,8 +47,7 @@ type Machine struct {
 	asking    bool
 	alone     bool          // in an outage: no peer can be reached any more
 	aloneAt   time.Duration // since when
-	others    map[messages.Incarnation]struct{}
-	ended     map[messages.Incarnation]bool // of others: those that are no peers, by the last renewal (Other.ended)
+	others    map[messages.Incarnation]Weight
 	suspects  map[messages.Incarnation]*suspicion
 	knocking  bool
 	knockAt   time.Duration // when the next Knock is due, if there are suspects
@@ -59,7 +58,7 @@ type Machine struct {
 // New returns the machine of an incarnation that has joined. Its time begins with the first Resumed: how long the rest of the node's
 // start took is no doubt of its life, which the store judges.
 func New(cfg Config, joined Joined) *Machine {
-	return &Machine{cfg: cfg.withDefaults(), joined: &joined, leases: joined.Leases, others: map[messages.Incarnation]struct{}{}}
+	return &Machine{cfg: cfg.withDefaults(), joined: &joined, leases: joined.Leases, others: map[messages.Incarnation]Weight{}}
 }
 
 // State is where the member stands.
@@ -168,9 +167,9 @@ func (m *Machine) compare(others []Other) (lapsed bool) {
 	for _, o := range others {
 		seen[o.Incarnation] = struct{}{}
 		if _, known := m.others[o.Incarnation]; !known {
-			m.others[o.Incarnation] = struct{}{}
 			m.emit(Up{o.Incarnation})
 		}
+		m.others[o.Incarnation] = o.Weight()
 		lapsed = lapsed || o.Lapsed
 	}
 	var gone []messages.Incarnation
