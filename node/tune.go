@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -19,33 +20,52 @@ const (
 	goDefault = 100
 )
 
-// tuned counts the nodes of this process for which the target is set.
+// tuned counts the nodes of this process for which the target is set, and those for which the limit is.
 var tuned struct {
 	sync.Mutex
-	nodes int
+	nodes, limited int
 }
 
 // Tune sets this process's garbage collector for a node, and returns the call that ends that. It changes nothing where the program has
 // a target of its own: by GOGC in the environment, or any but Go's default by debug.SetGCPercent. Nodes of one process share the target,
 // and the last one to end gives Go's default back, unless the program has set another meanwhile.
+//
+// Where a cgroup bounds the memory, it also sets a soft limit of the heap, see process.HeapLimit, unless the program has one: by GOMEMLIMIT or
+// by debug.SetMemoryLimit. Without it the collector lets the heap grow until the kernel kills the node.
 func Tune() (end func()) {
 	tuned.Lock()
 	defer tuned.Unlock()
-	if tuned.nodes == 0 {
-		if os.Getenv("GOGC") != "" || collectorTarget() != goDefault {
-			return func() {}
-		}
+	percent, limit := tuned.nodes > 0 || os.Getenv("GOGC") == "" && collectorTarget() == goDefault, HeapLimit()
+	limited := limit > 0 && (tuned.limited > 0 || os.Getenv("GOMEMLIMIT") == "" && debug.SetMemoryLimit(-1) == math.MaxInt64)
+	if percent {
 		debug.SetGCPercent(collectAt)
+		tuned.nodes++
 	}
-	tuned.nodes++
-	return sync.OnceFunc(func() {
-		tuned.Lock()
-		defer tuned.Unlock()
+	if limited {
+		debug.SetMemoryLimit(limit)
+		tuned.limited++
+	}
+	return sync.OnceFunc(func() { untune(percent, limited, limit) })
+}
+
+// untune takes back what one node has set.
+func untune(percent, limited bool, limit int64) {
+	tuned.Lock()
+	defer tuned.Unlock()
+	if percent {
 		if tuned.nodes--; tuned.nodes == 0 && collectorTarget() == collectAt {
 			debug.SetGCPercent(goDefault)
 		}
-	})
+	}
+	if limited {
+		if tuned.limited--; tuned.limited == 0 && debug.SetMemoryLimit(-1) == limit {
+			debug.SetMemoryLimit(math.MaxInt64)
+		}
+	}
 }
+
+// HeapLimit is the soft limit of the heap that Tune sets where the program has none, in bytes; 0: no cgroup bounds the memory.
+var HeapLimit = sync.OnceValue(func() int64 { return process.HeapLimit(process.FindBounds().Memory) })
 
 // collectorTarget is the target that holds now, in percent; where the collector is off, the largest number.
 func collectorTarget() uint64 {

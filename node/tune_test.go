@@ -1,6 +1,7 @@
 package node
 
 import (
+	"math"
 	"runtime/debug"
 	"testing"
 
@@ -72,4 +73,37 @@ func TestTheHeapIsRead(t *testing.T) {
 	require.GreaterOrEqual(t, now.held, uint64(32<<20), "what is not collected yet is held")
 	debug.FreeOSMemory()
 	require.Less(t, heapNow().held, now.held)
+}
+
+// The limit of the heap follows the cgroup's, unless the program has its own.
+func TestTheHeapIsLimitedUntilTheLastNodeEnds(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	found := HeapLimit
+	defer func() { HeapLimit = found }()
+	HeapLimit = func() int64 { return 64 << 20 }
+	now := func() int64 { return debug.SetMemoryLimit(-1) }
+
+	first, second := Tune(), Tune()
+	require.EqualValues(t, 64<<20, now())
+	first()
+	require.EqualValues(t, 64<<20, now())
+	second()
+	require.EqualValues(t, math.MaxInt64, now())
+
+	debug.SetMemoryLimit(1 << 30)
+	Tune()()
+	require.EqualValues(t, 1<<30, now(), "the program's own")
+
+	debug.SetMemoryLimit(math.MaxInt64)
+	t.Setenv("GOMEMLIMIT", "off")
+	end := Tune()
+	require.EqualValues(t, math.MaxInt64, now())
+	end()
+
+	t.Setenv("GOMEMLIMIT", "")
+	HeapLimit = func() int64 { return 0 }
+	end = Tune()
+	require.EqualValues(t, math.MaxInt64, now(), "nothing bounds the memory")
+	end()
 }

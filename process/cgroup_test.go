@@ -400,3 +400,49 @@ func TestEmptyGroupsLeftBehindAreRemoved(t *testing.T) {
 	require.DirExists(t, filepath.Join(base.path, "troupe-used/1.1"))
 	require.DirExists(t, filepath.Join(base.path, "somebody-else"))
 }
+
+func TestBoundsAreTheSmallestOnThePath(t *testing.T) {
+	const mounts1 = `32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+`
+	const none1 = "9223372036854771712"
+	for name, c := range map[string]struct {
+		groups, mounts string
+		files          map[string]string
+		want           Bounds
+	}{
+		"nothing": {"", "", nil, Bounds{}},
+		"v2, without limits": {"0::/a/b\n", unifiedMounts, map[string]string{"/sys/fs/cgroup/a/b/memory.max": "max", "/sys/fs/cgroup/a/b/cpu.max": "max 100000"},
+			Bounds{Version: "v2"}},
+		"v2, the group above is smaller": {"0::/a/b\n", unifiedMounts, map[string]string{
+			"/sys/fs/cgroup/a/b/memory.max": "536870912", "/sys/fs/cgroup/a/memory.max": "134217728",
+			"/sys/fs/cgroup/a/b/cpu.max": "50000 100000", "/sys/fs/cgroup/a/cpu.max": "400000 100000",
+		}, Bounds{"v2", 134217728, "/sys/fs/cgroup/a", 0.5, "/sys/fs/cgroup/a/b"}},
+		"v2, memory.high is where the kernel begins to hold it back": {"0::/a\n", unifiedMounts, map[string]string{
+			"/sys/fs/cgroup/a/memory.max": "536870912", "/sys/fs/cgroup/a/memory.high": "134217728",
+		}, Bounds{"v2", 134217728, "/sys/fs/cgroup/a", 0, ""}},
+		"v2, a container sees its own group as the root": {"0::/\n", unifiedMounts, map[string]string{"/sys/fs/cgroup/memory.max": "134217728"},
+			Bounds{"v2", 134217728, "/sys/fs/cgroup", 0, ""}},
+		"v1": {"4:memory:/a/b\n1:cpu,cpuacct:/c\n", mounts1, map[string]string{
+			"/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes": none1, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "134217728",
+			"/sys/fs/cgroup/memory/memory.limit_in_bytes":   none1,
+			"/sys/fs/cgroup/cpu,cpuacct/c/cpu.cfs_quota_us": "150000", "/sys/fs/cgroup/cpu,cpuacct/c/cpu.cfs_period_us": "100000",
+			"/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1", "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
+		}, Bounds{"v1", 134217728, "/sys/fs/cgroup/memory/a", 1.5, "/sys/fs/cgroup/cpu,cpuacct/c"}},
+		"v1 with v2 beside it": {"4:memory:/a\n0::/\n", mounts1 + unifiedMounts, map[string]string{"/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "134217728"},
+			Bounds{"v1 and v2", 134217728, "/sys/fs/cgroup/memory/a", 0, ""}},
+		"outside of what is mounted": {"0::/../x\n", unifiedMounts, nil, Bounds{}},
+		"odd texts":                  {"0::/\n4:memory\n", unifiedMounts, map[string]string{"/sys/fs/cgroup/memory.max": "-5", "/sys/fs/cgroup/cpu.max": "100000"}, Bounds{Version: "v2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, boundsOf(c.groups, c.mounts, func(path string) string { return c.files[path] }))
+		})
+	}
+}
+
+func TestHeapLimit(t *testing.T) {
+	const mib = 1 << 20
+	for memory, want := range map[uint64]int64{0: 0, 32 * mib: 64, 100 * mib: 64, 128 * mib: 73, 512 * mib: 342, 4096 * mib: 2851} {
+		require.InDelta(t, want*mib, HeapLimit(memory), mib, "%d MiB", memory/mib)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -119,6 +120,9 @@ func examine(ctx context.Context, l *config.Loaded) []finding {
 	}
 	checks = append(checks, []check{
 		{"packs", packs}, {"clock", clockSane}, {"environment", environment},
+		{"memory and cores", func(context.Context, *config.Loaded) finding {
+			return memoryAndCores(process.FindBounds(), os.Getenv("GOMEMLIMIT"), runtime.GOMAXPROCS(0))
+		}},
 		{"containment", func(context.Context, *config.Loaded) finding { return containment(process.Survey()) }},
 	}...)
 	var findings []finding
@@ -277,6 +281,33 @@ func environment(_ context.Context, l *config.Loaded) finding {
 		return warn(strings.Join(l.Warnings, "; "), "correct the names, or unset them")
 	}
 	return ok("every TROUPE_ variable names a key")
+}
+
+// memoryLow is the smallest memory limit under which a node holds a load, in bytes.
+const memoryLow = 128 << 20
+
+// memoryAndCores says what bounds this process, and what a node makes of it.
+func memoryAndCores(b process.Bounds, given string, cores int) finding {
+	version, memory, heap := "no cgroup", "no limit of memory", "no limit of the heap"
+	if b.Version != "" {
+		version = "cgroup " + b.Version
+	}
+	if b.Memory > 0 {
+		memory = fmt.Sprintf("%d MiB of memory by %s", b.Memory>>20, b.MemoryAt)
+		heap = fmt.Sprintf("the heap's limit is %d MiB", process.HeapLimit(b.Memory)>>20)
+	}
+	if given != "" {
+		heap = "the heap's limit is GOMEMLIMIT=" + given
+	}
+	quota := "no quota"
+	if b.Cores > 0 {
+		quota = fmt.Sprintf("a quota of %.3g by %s", b.Cores, b.CoresAt)
+	}
+	detail := fmt.Sprintf("%s: %s; %s; %d cores used, %s", version, memory, heap, cores, quota)
+	if b.Memory > 0 && b.Memory < memoryLow {
+		return warn(detail, "give the node and its workers 128 MiB or more; docs/operations.md says what takes memory")
+	}
+	return ok(detail)
 }
 
 // containment says what ends descendants and what holds limits. Every way of doing it is in order; where the kernel could
