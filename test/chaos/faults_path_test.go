@@ -23,11 +23,30 @@ var (
 	bigResults = fault{"many results of 8 MiB", returnBig}
 	bigOutage  = fault{"results of 8 MiB end while the store is away", returnBigInOutage}
 	unexchange = fault{"exchanges deleted", deleteExchanges}
+	handshakes = fault{"handshakes with RabbitMQ cut and stalled", cutHandshakes}
 	powerCut   = fault{"node and guardian killed together", killWithGuardian}
 )
 
 func pathFaults() []fault {
-	return []fault{rowLock, slowStore, bigResults, bigOutage, unexchange, powerCut}
+	return []fault{rowLock, slowStore, bigResults, bigOutage, unexchange, handshakes, powerCut}
+}
+
+// handshakeAnswers are the server's answers until a connection to RabbitMQ is open: start, tune, open-ok.
+const handshakeAnswers = 3
+
+// cutHandshakes resets the nodes' connections to RabbitMQ, and cuts or stalls each new one at the same step of its handshake, for up to
+// 4 s: a node waits 3 s for a handshake. No node may end.
+func cutHandshakes(f *full, random *rand.Rand) {
+	for _, step := range random.Perm(handshakeAnswers) {
+		f.way.Break(step+1, random.IntN(2) == 0)
+		f.way.Reset()
+		moment(random, 4*time.Second)
+		f.way.Heal()
+		f.well()
+	}
+	for _, n := range f.nodes {
+		require.NoError(f.t, n.client.Load().Get(f.t.Context(), "/healthz", nil))
+	}
 }
 
 // answerTime is the longest time for an execution that the fault does not concern.

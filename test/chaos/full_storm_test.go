@@ -127,6 +127,7 @@ func newStormFleet(t *testing.T, troupe string, env ...string) *full {
 	t.Helper()
 	f := newFull(t, append(env, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3", "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=4000")...)
 	f.collect()
+	f.connectThrough()
 	f.join("a", troupe, "pack")
 	f.join("b", troupe, "pack")
 	f.start()

@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/test/chaos"
 	"github.com/troupe-run/troupe/test/netns"
+	"github.com/troupe-run/troupe/test/proxy"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
@@ -43,6 +44,7 @@ type full struct {
 	ownPostgres *servers.PostgresServer
 	ownRabbit   *servers.RabbitMQServer
 	net         *netns.Network // the nodes' network; nil: this machine's own
+	way         *proxy.Proxy   // from the nodes to RabbitMQ; nil: they connect to it directly
 	settings    broker.Settings
 	troupe      string // the binary of nodes that a history joins
 	effects     string
@@ -131,6 +133,16 @@ func (f *full) prepare(postgres, rabbit, prefix string, env []string) {
 	require.NoError(f.t, err)
 	f.side = side
 	f.t.Cleanup(func() { require.NoError(f.t, side.Close()) })
+}
+
+// connectThrough lets the nodes that join connect to RabbitMQ through a proxy. The test's own connection stays direct.
+func (f *full) connectThrough() {
+	f.t.Helper()
+	at, err := url.Parse(f.rabbit)
+	require.NoError(f.t, err)
+	f.way = proxy.New(f.t, at.Host)
+	at.Host = f.way.Addr()
+	f.env = append(f.env, "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL="+at.String())
 }
 
 // join adds a node of the given binary to the fleet, and does not start it.
