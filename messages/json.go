@@ -2,9 +2,12 @@ package messages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -71,6 +74,9 @@ func EncodeJSON(v any) (json.RawMessage, error) {
 	if !given {
 		var err error
 		if raw, err = json.Marshal(v); err != nil {
+			if p := unfit(reflect.ValueOf(v), 0); p != nil {
+				return nil, p
+			}
 			return nil, err
 		}
 	}
@@ -81,6 +87,49 @@ func EncodeJSON(v any) (json.RawMessage, error) {
 		return nil, errors.New("a text in it is not UTF-8")
 	}
 	return raw, nil
+}
+
+// unfit finds the part of a value that JSON has nothing for; nil: none is found.
+func unfit(v reflect.Value, depth int) *JSONProblem {
+	if depth > JSONDepthMax {
+		return &JSONProblem{Reason: fmt.Sprintf("is nested deeper than %d levels", JSONDepthMax)} // or a part of itself
+	}
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			return &JSONProblem{Reason: fmt.Sprintf("is %v, which JSON has no number for", f)}
+		}
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return &JSONProblem{Reason: "is a " + v.Type().String()}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return unfit(v.Elem(), depth+1)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if p := unfit(v.Index(i), depth+1); p != nil {
+				return p.Under(strconv.Itoa(i))
+			}
+		}
+	case reflect.Map:
+		for name, part := range v.Seq2() {
+			if p := unfit(part, depth+1); p != nil {
+				return p.Under(fmt.Sprint(name))
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if !field.IsExported() || name == "-" {
+				continue
+			}
+			if p := unfit(v.Field(i), depth+1); p != nil {
+				return p.Under(cmp.Or(name, field.Name))
+			}
+		}
+	}
+	return nil
 }
 
 // replaced reports whether encoding/json has put the replacement character in the place of bytes that are not UTF-8: only then it

@@ -73,6 +73,8 @@ func TestCheckJSON(t *testing.T) {
 
 func TestEncodeJSON(t *testing.T) {
 	t.Parallel()
+	loop := []any{nil}
+	loop[0] = loop
 	for want, v := range map[string]any{
 		`{"a":1.50}`: json.RawMessage(`{"a":1.50}`), `"\ufffd"`: json.RawMessage(`"\ufffd"`), `"\\ufffd"`: `\ufffd`, "\"\uFFFD\"": "\uFFFD", `[1,"a"]`: []any{1, "a"}, `null`: nil,
 	} {
@@ -81,7 +83,11 @@ func TestEncodeJSON(t *testing.T) {
 		require.Equal(t, want, string(raw))
 	}
 	for want, v := range map[string]any{
-		"a text in it is not UTF-8": map[string]any{"a": "x\xff"}, "unsupported type: chan int": make(chan int), "unsupported value: NaN": math.NaN(),
+		"a text in it is not UTF-8": map[string]any{"a": "x\xff"}, "the value is a chan int": make(chan int), "the value is NaN, which JSON has no number for": math.NaN(),
+		"/a/0 is +Inf": map[string]any{"a": []any{math.Inf(1)}}, "/n/X is NaN": struct {
+			N *struct{ X float64 } `json:"n"`
+			y float64
+		}{N: &struct{ X float64 }{math.NaN()}}, "is nested deeper than 100 levels": loop,
 		"/a is NaN": json.RawMessage(`{"a":NaN}`), "/a is there twice": json.RawMessage(`{"a":1,"a":1}`), "/x/0 is a number of 1001 digits": map[string]any{"x": []any{json.Number(strings.Repeat("1", 1001))}},
 	} {
 		_, err := messages.EncodeJSON(v)
