@@ -29,8 +29,9 @@ const (
 	CodeInvalidParameters  Code = "invalid_parameters"   // parameters break the action's schema
 	CodeTooLarge           Code = "parameters_too_large"
 	CodeResultTooLarge     Code = "result_too_large"
-	CodeResultNotJSON      Code = "result_not_json" // a result or a chunk that is no JSON, see CheckJSON
-	CodeUnstorable         Code = "unstorable"      // the store can never keep what the run left behind
+	CodeResultNotJSON      Code = "result_not_json"  // a result or a chunk that is no JSON, see CheckJSON
+	CodeNumberNotExact     Code = "number_not_exact" // a number in parameters or a state that the language of the action's code cannot hold
+	CodeUnstorable         Code = "unstorable"       // the store can never keep what the run left behind
 	CodeActionNotFound     Code = "action_not_found"
 	CodeActionError        Code = "action_error"   // the action's code failed without a code of its own
 	CodeCannotStart        Code = "cannot_start"   // the command of the action cannot be started, and no repeat changes that

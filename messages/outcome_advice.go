@@ -33,6 +33,7 @@ var failures = [...]Failure{
 	{CodeLimit, "its process went over a limit of the pool", "The message names the limit. Raise it under `limits` in pack.yaml, or let the action use less."},
 	{CodeResultTooLarge, "the result is above 8 MiB", "Write it to a file or an object store, and return its address."},
 	{CodeResultNotJSON, "the result, or a chunk of it, is no JSON: a number that is not finite, a name twice in an object, half a character …", "The message has the path of the value. Return dicts, lists, texts and finite numbers; a number of more than 1,000 digits as a text."},
+	{CodeNumberNotExact, "a number in its parameters or its session's state is none that the action's language can hold", "The message has its path. Send it as a text. In a pool of Node.js, `big_numbers` gives such numbers as BigInt or as texts."},
 	{CodeUnstorable, "the store cannot keep the outcome of the run", "The message says why. Correct the action's result."},
 	{CodeActionError, "the code raised an error", "Its type and traceback are in `troupe get ID -o json`, under `error.details`."},
 	{CodeInvalidParameters, "they violate the schema, or their check takes too many steps", "The message names each field. Send fewer or smaller values."},
