@@ -141,10 +141,14 @@ func (p *longLivedRunner) env() []string {
 }
 
 func (p *longLivedRunner) hello() any {
-	return map[string]any{
+	args := map[string]any{
 		"protocol": protocolVersion, "worker": p.worker, "generation": p.gen, "pool": p.cfg.PoolName,
 		"actions": p.program.Actions, "faults": true,
 	}
+	if p.outfit.FrameMax > 0 {
+		args["frame_max"] = p.outfit.FrameMax
+	}
+	return args
 }
 
 // ask sends a request; the caller holds the lock.

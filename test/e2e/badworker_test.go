@@ -218,3 +218,24 @@ func TestACrashNamesItsCode(t *testing.T) {
 	})
 	require.NoError(t, n.stop())
 }
+
+// TestSmallFrames configures a small limit of frames. What an action returns above it is an error of its own run, and its worker stays.
+func TestSmallFrames(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "small")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "actions"), 0o755))
+	for name, text := range map[string]string{
+		"pack.yaml":          "name: small\nversion: \"1\"\npools:\n  - {name: p, runtime: python, workers: 1}\n",
+		"actions/large.yaml": "name: large\nruntime: python\npool: p\nentrypoint: actions/large.py:run\n",
+		"actions/large.py":   "import os\n\ndef run(params):\n    return [os.getpid(), \"x\" * params.get(\"size\", 0)]\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	n := start(t, options{packs: []string{dir}, config: "limits: {frame: 64KiB}\n"})
+	before := n.runs(t, "small.large", nil)
+	require.Equal(t, "completed", before.text("status"), "%v", before)
+	e := n.runs(t, "small.large", object{"size": 70_000})
+	require.Equal(t, "result_too_large", e.text("error", "code"), "%v", e)
+	require.Equal(t, before.text("result"), n.runs(t, "small.large", nil).text("result"), "the worker was replaced")
+	require.NoError(t, n.stop())
+}

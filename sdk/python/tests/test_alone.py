@@ -321,6 +321,19 @@ class RequestsTest(Base):
             self.assertIn("/n has more than 1000 digits", self.error(self.worker.run("returns", {"what": "long"}))["message"])
 
 
+class SmallFrameTest(Base):
+    def test_a_node_may_read_small_frames_alone(self):
+        self.worker.hello("echo", frame_max=64 << 10)
+        for function, parameters, code in (("echo", {"a": "\u00e9" * 20000}, "result_too_large"), ("large_chunk", {}, "result_too_large"),
+                                           ("fails", {"how": "details"}, "action_error"), ("fails", {"how": "message"}, "action_error"),
+                                           ("fails", {"how": "name"}, "action_error")):
+            error = self.error(self.worker.run(function, parameters))
+            self.assertEqual(error["code"], code)
+            self.assertLessEqual(len(json.dumps(error)), 64 << 10)
+        self.assertEqual(self.worker.run("odd_progress")["event"], "result")
+        self.assertTrue(all(len(json.dumps(event)) <= 64 << 10 for event in self.worker.told))
+
+
 class ProcessTest(Base):
     def test_an_interrupt_is_of_the_run(self):
         self.assertIn("KeyboardInterrupt", self.error(self.worker.run("interrupted"))["message"])

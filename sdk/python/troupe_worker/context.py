@@ -5,7 +5,7 @@ from _thread import get_ident
 
 from .channel import encode
 from .errors import Cancelled
-from .values import CHUNK_MAX, encode as encode_value
+from .values import cut, encode as encode_value
 
 LEVELS = ("debug", "info", "warn", "error")
 LOG_MAX = 64 << 10  # characters of one log or progress message
@@ -89,14 +89,14 @@ class Context:
 
     def chunk(self, data):
         """Stream a piece of the result, any JSON value. Raises an ActionError that is a ValueError for anything else, and for one that is too large."""
-        self._emit("chunk", ',"data":' + self._worker.guarded(encode_value, data, "the chunk", CHUNK_MAX))
+        self._emit("chunk", ',"data":' + self._worker.guarded(encode_value, data, "the chunk"))
 
     def log(self, level, message):
         """Write a log line of the run; level is debug, info, warn or error."""
         if level not in LEVELS:
             raise ValueError("log level %r: want debug, info, warn or error" % (level,))
         if self._run.ended:
-            self._worker.late.say(self._run, level, "wrote to its log: " + str(message)[:LOG_MAX])
+            self._worker.late.say(self._run, level, "wrote to its log: " + str(message))
         self._emit("log", ',"level":"%s","message":%s' % (level, _text(message)))
 
     def close_worker(self):
@@ -123,4 +123,4 @@ def _fraction(value):
 
 
 def _text(message):
-    return encode(str(message)[:LOG_MAX])
+    return encode(cut(str(message), LOG_MAX))

@@ -15,10 +15,11 @@ from . import foreign
 from .channel import encode
 from .errors import Cancelled, describe, message
 from .foreign import read
-from .values import encode_error
+from .values import cut, encode_error
 
 TOLD_MAX = 100  # events that one run may cause after its end
 LINE_MAX = 4 << 10  # characters of printed output in one event
+LOG_MAX = 64 << 10  # characters of a log line
 
 current = ContextVar("troupe_run", default=None)
 
@@ -212,7 +213,7 @@ class Late:
 
 
 def _log(run, level, text):
-    return '{"event":"log","id":0,"level":"%s","message":%s}' % (level, encode("%s, which has ended, %s" % (run, text)))
+    return '{"event":"log","id":0,"level":"%s","message":%s}' % (level, encode(cut("%s, which has ended, %s" % (run, text), LOG_MAX)))
 
 
 def _fault(run, exc):

@@ -24,7 +24,7 @@ from .late import Late, Run
 from .leftovers import Leftovers
 from .loop import Loop
 from .sessions import Sessions
-from .values import encode as encode_value, encode_error, failure
+from .values import RESULT_MAX, encode as encode_value, encode_error, failure, fit
 from .version import PROTOCOL, VERSION
 
 WATCH = 0.008  # seconds between two checks of the run; a run of twice that is watched
@@ -156,7 +156,7 @@ class Worker:
             if session is not None:
                 session = self._sessions.enter(session, source)
             context = self._context = Context(self, ident, run, args, session)
-            data = encode_value(self._traced(ident, call, args.get("parameters"), context), "the action's result")
+            data = encode_value(self._traced(ident, call, args.get("parameters"), context), "the action's result", RESULT_MAX)
         except BaseException as exc:
             error = describe(exc, context is not None and context.cancelled)
         self._context = None
@@ -217,6 +217,7 @@ class Worker:
         if args.get("protocol") != PROTOCOL:
             raise LoadError("the node speaks protocol %s and this SDK %d" % (foreign.text(args.get("protocol"), 100, repr), PROTOCOL))
         self.late.known_by(args)
+        fit(args.get("frame_max"))
         noted = []
         for action in args.get("actions") or ():
             try:
@@ -234,7 +235,7 @@ class Worker:
             said[source] = self._loop.wait(hook())
             if said[source] is False:
                 raise RuntimeError("health() of %s returned False" % source)
-        return encode_value(said, "what health() returned")
+        return encode_value(said, "what health() returned", RESULT_MAX)
 
     def _shutdown(self):
         """Exit 0, after the exit handlers if they are quick."""

@@ -2,7 +2,7 @@
 
 from .context import Session
 from .foreign import read
-from .values import DEPTH_MAX, encode
+from .values import DEPTH_MAX, RESULT_MAX, encode
 
 
 class Sessions:
@@ -40,7 +40,8 @@ class Sessions:
         hooks = self._code.hooks(session._source)
         source, state = (None, session.state) if hooks is None else (session._source, self._wait(hooks[0](session.state)))
         # The node checks the depth of the whole value, which is one level deeper.
-        return '{"state":{"hook":%s,"state":%s}}' % (encode(source, "its module"), encode(state, "the session's state", depth=DEPTH_MAX - 1))
+        state = encode(state, "the session's state", RESULT_MAX, DEPTH_MAX - 1)
+        return '{"state":{"hook":%s,"state":%s}}' % (encode(source, "its module"), state)
 
     def restore(self, args):
         """Make the state of a snapshot the session's state at the given epoch."""

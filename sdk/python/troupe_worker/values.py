@@ -13,7 +13,8 @@ from .errors import MESSAGE_MAX, Cancelled, NotJSON, TooLarge, describe
 from .foreign import read
 
 RESULT_MAX = 8 << 20  # bytes of a result, of a state and of details
-CHUNK_MAX = FRAME_MAX - 1024  # bytes of a chunk, which must fit in a frame
+FRAME_REST = 1024  # bytes of a frame beside the value in it
+CHARACTER_MAX = 12  # bytes of a character in a frame
 DEPTH_MAX = 100  # levels of lists and dicts
 DIGITS_MAX = 1000  # digits of an int
 _INT_END = 10 ** DIGITS_MAX
@@ -25,9 +26,23 @@ ITEM_MIN = 2  # bytes of the shortest item of a list, with its comma
 _HALF = re.compile(r"\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f]")
 PATH_MAX = 256  # characters of a path in a message
 
+_room = FRAME_MAX - FRAME_REST  # bytes of a value that fit in a frame
 
-def encode(value, what, limit=RESULT_MAX, depth=DEPTH_MAX):
+
+def fit(frame_max):
+    """Take from hello how large a frame the node reads; anything but a number: as large as the protocol says."""
+    global _room
+    _room = (min(frame_max, FRAME_MAX) if type(frame_max) is int and frame_max > 16 * FRAME_REST else FRAME_MAX) - FRAME_REST
+
+
+def cut(text, limit):
+    """Return up to limit characters of a text, so many that they take no more than half of a frame."""
+    return text[:min(limit, _room // (2 * CHARACTER_MAX))]
+
+
+def encode(value, what, limit=FRAME_MAX, depth=DEPTH_MAX):
     """Return the JSON text of a value, in ASCII. Raises NotJSON or TooLarge, both with ``what`` as their subject."""
+    limit = min(limit, _room)
     try:
         if not _is_plain(value, what, limit, depth):
             value = _Copy(what, limit, depth).of(value, "", 0)
@@ -47,9 +62,11 @@ def encode(value, what, limit=RESULT_MAX, depth=DEPTH_MAX):
 def encode_error(error):
     """Return the JSON text of an error object: whole, or without its details, or a fixed text. It does not fail."""
     details = error.pop("details", None)
+    error["message"] = cut(error["message"], MESSAGE_MAX)
     if details is not None:
         try:
-            return '%s,"details":%s}' % (to_json(error)[:-1], encode(details, "the details"))
+            head = to_json(error)[:-1]
+            return '%s,"details":%s}' % (head, encode(details, "the details", min(RESULT_MAX, _room - len(head))))
         except NotJSON as exc:
             why = foreign.text(exc, 1000)
         except TooLarge as exc:
