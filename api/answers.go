@@ -24,6 +24,8 @@ const (
 	answerWait = 3 * time.Second
 	// answerEvents is the weight of the events of an execution, which are bounded in number.
 	answerEvents = 1 << 20
+	// answerState is the weight of a session's stored state, whatever it has.
+	answerState = 8 << 20
 	// answerRow is the weight of an execution in a list. A page of a list has store.ListBytes at most.
 	answerRow = 4 << 10
 )

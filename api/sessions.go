@@ -111,6 +111,9 @@ func (s *server) sessionState(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.answer.Admit(c.r.Context(), answerState); err != nil {
+		return err
+	}
 	v, err := s.Backend.SessionState(c.r.Context(), pool, name)
 	if err != nil {
 		return named(err, "stored state of session", pool+"/"+name)
