@@ -121,17 +121,24 @@ func taskOf(r *Run, run *handlerRun) *messages.Task {
 	}
 }
 
-func handlerOutcome(value any, err error, masks *mask.Set) messages.Outcome {
+// handlerOutcome reads what the handler gave back. A method of that which panics, such as an error's Error, is a failure of the run and no
+// crash.
+func handlerOutcome(value any, err error, masks *mask.Set) (o messages.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			o = failed(&messages.Error{Code: messages.CodeActionError, Message: masks.Text(fmt.Sprintf("what the handler returned cannot be described: %v", p))})
+		}
+	}()
 	if err != nil {
 		var own *messages.Error
 		if errors.As(err, &own) {
 			return failed(process.MaskedError(masks, own).Said().Detailed())
 		}
-		return failed(&messages.Error{Code: messages.CodeActionError, Message: masks.Text(err.Error()), Type: messages.ErrorType(err)})
+		return failed(&messages.Error{Code: messages.CodeActionError, Message: masks.Text(err.Error()), Type: messages.ErrorType(err), Types: messages.ErrorTypes(err)})
 	}
 	result, err := messages.EncodeJSON(value)
 	if err != nil {
-		return failed(messages.NotJSON("result", err))
+		return failed(process.MaskedError(masks, messages.NotJSON("result", err)))
 	}
 	return completed(result)
 }

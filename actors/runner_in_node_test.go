@@ -29,6 +29,12 @@ func runHandler(t *testing.T, h messages.Handler) *ended {
 	return next[*ended](t, &in, 1)
 }
 
+// odd panics whatever it is asked.
+type odd struct{}
+
+func (odd) Error() string                { panic("no words") }
+func (odd) MarshalJSON() ([]byte, error) { panic("no JSON") }
+
 func TestGoOutcomes(t *testing.T) {
 	t.Parallel()
 	again := true
@@ -53,6 +59,8 @@ func TestGoOutcomes(t *testing.T) {
 			t.Reporter.Chunk(json.RawMessage(`[NaN]`))
 			return nil, nil
 		}, messages.Failed, ``, messages.CodeResultNotJSON, false},
+		"an odd error": {func(context.Context, *messages.Task) (any, error) { return nil, odd{} }, messages.Failed, ``, messages.CodeActionError, false},
+		"an odd value": {func(context.Context, *messages.Task) (any, error) { return odd{}, nil }, messages.Failed, ``, messages.CodeActionError, false},
 		"a word of Troupe's": {func(context.Context, *messages.Task) (any, error) {
 			return nil, &messages.Error{Code: messages.CodePoisoned, FailedBy: "rescue"}
 		}, messages.Failed, ``,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -61,21 +62,22 @@ func TestWhatIsRetriedAndWhatIsNot(t *testing.T) {
 		class string
 		why   string // none follows; empty: one does
 	}{
-		"text":     {errors.New("dial tcp: connection refused"), "", "connection_refused", ""},
-		"plain":    {errors.New("division by zero"), "", "exception", ""},
-		"http":     {errors.New("HTTP 503 service unavailable"), "", "exception", ""},
-		"negated":  {errors.New("this is not temporary"), "", "exception", ""},
-		"old":      {errors.New("division by zero"), ", unclassified: final", "exception", "unclassified"},
-		"oldnot":   {errors.New("this is not temporary"), ", unclassified: final", "exception", "unclassified"},
-		"oldtext":  {errors.New("a temporary problem"), ", unclassified: final", "transient_error", ""},
-		"refused":  {&messages.Error{Code: "mine", Message: "connection refused", Retriable: &no}, "", "connection_refused", "final_by_worker"},
-		"wanted":   {&messages.Error{Code: "mine", Message: "boo", Retriable: &yes}, ", unclassified: final", "exception", ""},
-		"final":    {&messages.Error{Code: messages.CodePermission, Message: "permission denied"}, "", "permission_denied", "not_retriable"},
-		"never":    {&messages.Error{Code: "mine", Message: "boo"}, ", never_on: [mine]", "exception", "never_on"},
-		"neverof":  {&fs.PathError{Op: "open", Path: "x", Err: fs.ErrExist}, ", never_on: [fs.PathError]", "exception", "never_on"},
-		"only":     {&messages.Error{Code: "mine", Message: "boo"}, ", on: [mine]", "exception", ""},
-		"others":   {errors.New("boo"), ", on: [mine, timeout]", "exception", "not_in_on"},
-		"oneclass": {errors.New("request timed out"), ", on: [timeout]", "timeout", ""},
+		"text":      {errors.New("dial tcp: connection refused"), "", "connection_refused", ""},
+		"plain":     {errors.New("division by zero"), "", "exception", ""},
+		"http":      {errors.New("HTTP 503 service unavailable"), "", "exception", ""},
+		"negated":   {errors.New("this is not temporary"), "", "exception", ""},
+		"old":       {errors.New("division by zero"), ", unclassified: final", "exception", "unclassified"},
+		"oldnot":    {errors.New("this is not temporary"), ", unclassified: final", "exception", "unclassified"},
+		"oldtext":   {errors.New("a temporary problem"), ", unclassified: final", "transient_error", ""},
+		"refused":   {&messages.Error{Code: "mine", Message: "connection refused", Retriable: &no}, "", "connection_refused", "final_by_worker"},
+		"wanted":    {&messages.Error{Code: "mine", Message: "boo", Retriable: &yes}, ", unclassified: final", "exception", ""},
+		"final":     {&messages.Error{Code: messages.CodePermission, Message: "permission denied"}, "", "permission_denied", "not_retriable"},
+		"never":     {&messages.Error{Code: "mine", Message: "boo"}, ", never_on: [mine]", "exception", "never_on"},
+		"ofwrapped": {fmt.Errorf("it: %w", &net.OpError{Op: "read", Err: &fs.PathError{Op: "open", Path: "x", Err: fs.ErrExist}}), ", never_on: [fs.PathError]", "exception", "never_on"},
+		"neverof":   {&fs.PathError{Op: "open", Path: "x", Err: fs.ErrExist}, ", never_on: [fs.PathError]", "exception", "never_on"},
+		"only":      {&messages.Error{Code: "mine", Message: "boo"}, ", on: [mine]", "exception", ""},
+		"others":    {errors.New("boo"), ", on: [mine, timeout]", "exception", "not_in_on"},
+		"oneclass":  {errors.New("request timed out"), ", on: [timeout]", "timeout", ""},
 	}
 	handlers, actions := map[string]messages.Handler{}, map[string]string{}
 	for name, f := range failures {
