@@ -144,6 +144,17 @@ func NewWorkerID(node, pool string, slot Slot) WorkerID {
 	return WorkerID(node + "/" + pool + "/" + strconv.Itoa(int(slot)))
 }
 
+// Node is the name of the worker's node, which may have any characters; the whole text where it is no worker's id.
+func (w WorkerID) Node() string {
+	name := string(w)
+	for range 2 {
+		if i := strings.LastIndexByte(name, '/'); i >= 0 {
+			name = name[:i]
+		}
+	}
+	return name
+}
+
 // Split returns the parts of the id; ok is false for a text that is no worker id.
 func (w WorkerID) Split() (node, pool string, slot Slot, ok bool) {
 	node, rest, _ := strings.Cut(string(w), "/")

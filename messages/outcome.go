@@ -155,7 +155,7 @@ func (o *Outcome) Crash() bool {
 	case e == nil:
 		return o.Status == Abandoned
 	case e.Code == CodePoisoned:
-		return true
+		return e.WorkerFault // not where its nodes ended
 	case e.Code == CodeNodeShutdown:
 		return false
 	default:

@@ -27,7 +27,7 @@ var failures = [...]Failure{
 	{CodeStalled, "no progress for `stall_timeout`", "Call `ctx.progress` more often in the code."},
 	{CodeWorkerLost, "its process or its node ended while it ran", "`exit` and `stderr` in `troupe get ID` say how. `idempotent: true` or `max_retries` in the action lets Troupe repeat it. " +
 		"With `limit: memory` it exceeded its pool's limit: raise `limits.memory`, or use less memory. `troupe doctor` says under `containment` what enforces the limit on this machine."},
-	{CodePoisoned, "it ended three workers, over all retries of its chain", "Run its action by hand with the parameters of `troupe get ID`."},
+	{CodePoisoned, "it ended three workers, or five nodes ended while they ran it, over all retries of its chain", "Run its action by hand with the parameters of `troupe get ID`. Where the message names nodes, look first at why those ended: `troupe doctor` says how much memory they may take."},
 	{CodeExitStatus, "a shell command ended with another status than 0", "Its stderr is in `troupe get ID` and `troupe logs ID`. It is retried if retries are left, unless the action's `retry` says otherwise."},
 	{CodeCannotStart, "its command cannot be started: a file or an interpreter is missing, or is no program", "The message names it. Mend the command or the file, or install the interpreter; then submit it again."},
 	{CodeLimit, "its process went over a limit of the pool", "The message names the limit. Raise it under `limits` in pack.yaml, or let the action use less."},

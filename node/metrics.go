@@ -202,6 +202,7 @@ func (m *metrics) pool(name string) {
 	for _, code := range timeoutCodes {
 		m.timeouts.WithLabelValues(name, string(code))
 	}
+	m.executions.WithLabelValues(name, messages.Failed.String(), string(messages.CodePoisoned))
 	m.restarts.WithLabelValues(name)
 	m.echoLate.WithLabelValues(name)
 }

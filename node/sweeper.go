@@ -35,8 +35,8 @@ type sweep struct {
 	monitor string        // whose rounds it is part of
 	every   time.Duration // between two rounds
 	query   store.OverdueQuery
-	change  func(*messages.Execution) store.Change // nil: leave it alone
-	done    func(count int)                        // told how many were changed; nil: nobody is
+	change  func(context.Context, *messages.Execution) store.Change // nil: leave it alone
+	done    func(count int)                                         // told how many were changed; nil: nobody is
 }
 
 // sweeper runs the sweeps. It asks the store which rows are due, and has the recorder make the changes.
@@ -57,6 +57,8 @@ type sweeper struct {
 type overdue interface {
 	Now(ctx context.Context) (time.Time, error)
 	Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error)
+	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
+	Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error)
 }
 
 func newSweeper(b *base, record operate.Record, judge *actors.WorkerConfig, takenBack func(pool, reason string)) *sweeper {
@@ -115,13 +117,56 @@ func (s *sweeper) round(ctx context.Context, monitor string) error {
 // rescueOrphans gives back what dead incarnations had on their workers.
 func (s *sweeper) rescueOrphans(ctx context.Context) error { return s.round(ctx, "orphans") }
 
-// rescue gives back what a dead incarnation had on a worker.
-func (s *sweeper) rescue(e *messages.Execution) store.Change {
-	why := "its node ended before it started"
-	if e.Status.Started() {
-		why = "its node ended while it ran"
+// rescue gives back what a dead incarnation had on a worker. Where it cannot be found out which nodes have ended with it before, it stays
+// for the next round.
+func (s *sweeper) rescue(ctx context.Context, e *messages.Execution) store.Change {
+	if e.Status != messages.Running {
+		why := "its node ended before it started"
+		if e.Status.Started() {
+			why = retry.NodeEnded
+		}
+		return s.judge.RescueOf(e, failedBySweep, why)
 	}
-	return s.judge.RescueOf(e, failedBySweep, why)
+	before, err := s.endedWith(ctx, e)
+	if err != nil {
+		s.logger.Warn("work of an ended node not given back yet", "execution", e.ID, "error", err)
+		return nil
+	}
+	return s.judge.RescueFromNode(e, before, failedBySweep)
+}
+
+// endedWith names the nodes that have ended while they ran the execution or what it retries, oldest first. The first run of the first
+// execution of a chain needs no look.
+func (s *sweeper) endedWith(ctx context.Context, e *messages.Execution) (nodes []string, err error) {
+	chain := []messages.Execution{*e}
+	if e.RetryCount > 0 {
+		if chain, err = s.store.Chain(ctx, e.ID); err != nil {
+			return nil, err
+		}
+	} else if e.Attempt <= 1 {
+		return nil, nil
+	}
+	for i := range chain {
+		events, err := s.store.Events(ctx, chain[i].ID)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, nodeDeaths(&chain[i], events)...)
+	}
+	return nodes, nil
+}
+
+// nodeDeaths names the nodes that ended while they ran an execution: those after which it was placed again, and the one that ended it.
+func nodeDeaths(e *messages.Execution, events []store.Event) (nodes []string) {
+	for _, v := range events {
+		if v.Kind == "rescue" && v.Reason == retry.NodeEnded {
+			nodes = append(nodes, messages.WorkerID(v.Worker).Node())
+		}
+	}
+	if e.Status == messages.Abandoned && e.Error != nil && e.Error.FailedBy == failedBySweep {
+		nodes = append(nodes, e.WorkerID.Node())
+	}
+	return nodes
 }
 
 func (s *sweeper) rescued(count int) {
@@ -129,30 +174,30 @@ func (s *sweeper) rescued(count int) {
 }
 
 // unclaimed takes back what was not claimed in time.
-func (s *sweeper) unclaimed(e *messages.Execution) store.Change {
+func (s *sweeper) unclaimed(_ context.Context, e *messages.Execution) store.Change {
 	return &store.TakeBack{
 		ID: e.ID, Attempt: e.Attempt, Reason: "claim_timeout", Delay: retry.TakeBackDelay(e.TakeBacks + 1),
 	}
 }
 
 // waitedForBusy ends what has waited past its own deadline for a worker that has room.
-func (s *sweeper) waitedForBusy(e *messages.Execution) store.Change {
+func (s *sweeper) waitedForBusy(_ context.Context, e *messages.Execution) store.Change {
 	return s.end(e, messages.CodeQueueDeadline, "waited for a busy worker past its queue deadline", failedBySweep)
 }
 
 // waitedForAny ends what has waited past its own deadline for a pool to have any worker.
-func (s *sweeper) waitedForAny(e *messages.Execution) store.Change {
+func (s *sweeper) waitedForAny(_ context.Context, e *messages.Execution) store.Change {
 	return s.end(e, messages.CodeNoWorkers, "no workers available until the end of its wait", failedBySweep)
 }
 
 // neverStarted ends what was placed long ago and never started. It is a safety net, as overrun is.
-func (s *sweeper) neverStarted(e *messages.Execution) store.Change {
+func (s *sweeper) neverStarted(_ context.Context, e *messages.Execution) store.Change {
 	s.logger.Warn("Execution has been scheduled for too long", append(e.LogFields(), "first_placed", e.FirstPlacedAt)...)
 	return s.end(e, messages.CodeStartTimeout, "Execution timeout: worker did not pick up task within timeout", failedByMonitor)
 }
 
 // overrun ends a run whose deadline is long past: its worker would have stopped it.
-func (s *sweeper) overrun(e *messages.Execution) store.Change {
+func (s *sweeper) overrun(_ context.Context, e *messages.Execution) store.Change {
 	o := messages.Outcome{Status: messages.TimedOut, Error: &messages.Error{
 		Code: messages.CodeTimeout, Message: fmt.Sprintf("ran longer than its timeout of %s", e.Timeout), FailedBy: failedByMonitor,
 	}}
@@ -171,7 +216,7 @@ func (s *sweeper) end(e *messages.Execution, code messages.Code, text, by string
 
 // run reads what is past a deadline, page behind page, and makes the change that change says. A nil change leaves the row
 // alone. A round reads a bounded number of pages, and the next one goes on behind them, so that rows which stay hide nothing.
-func (s *sweeper) run(ctx context.Context, q store.OverdueQuery, change func(*messages.Execution) store.Change) (int, error) {
+func (s *sweeper) run(ctx context.Context, q store.OverdueQuery, change func(context.Context, *messages.Execution) store.Change) (int, error) {
 	q.Limit, q.After = sweepBatch, s.places.place(q.Deadline)
 	total := 0
 	for range sweepBatches {
@@ -221,10 +266,10 @@ func (s *sweepPlaces) reached(d store.Deadline, at store.OverdueCursor) {
 }
 
 // batch makes one batch's changes, each told to its pool.
-func (s *sweeper) batch(ctx context.Context, rows []messages.Execution, change func(*messages.Execution) store.Change) (int, error) {
+func (s *sweeper) batch(ctx context.Context, rows []messages.Execution, change func(context.Context, *messages.Execution) store.Change) (int, error) {
 	byPool := map[string][]actors.Item{}
 	for i := range rows {
-		if c := change(&rows[i]); c != nil {
+		if c := change(ctx, &rows[i]); c != nil {
 			item := actors.Item{Change: c, Worker: rows[i].Worker}
 			if s.tracer != nil {
 				actors.TraceLost(s.tracer(), &rows[i], &item, time.Now)

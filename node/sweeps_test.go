@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/clock"
 )
@@ -20,6 +21,17 @@ type overdueStore struct {
 	rows  []messages.Execution // the oldest first
 	stays func(*messages.Execution) bool
 	tried map[int64]int
+
+	chain  []messages.Execution
+	events map[messages.ExecutionID][]store.Event
+}
+
+func (s *overdueStore) Chain(context.Context, messages.ExecutionID) ([]messages.Execution, error) {
+	return s.chain, nil
+}
+
+func (s *overdueStore) Events(_ context.Context, id messages.ExecutionID) ([]store.Event, error) {
+	return s.events[id], nil
 }
 
 func (s *overdueStore) Overdue(_ context.Context, q store.OverdueQuery) (page []messages.Execution, _ error) {
@@ -80,7 +92,7 @@ func overdueSweeper(count int, stays func(*messages.Execution) bool) (*sweeper, 
 	}, s, counts
 }
 
-func takeBack(e *messages.Execution) store.Change {
+func takeBack(_ context.Context, e *messages.Execution) store.Change {
 	return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: "claim_timeout"}
 }
 
@@ -123,7 +135,12 @@ func TestARescueSaysHowFarTheExecutionCame(t *testing.T) {
 	t.Parallel()
 	const before, during = "its node ended before it started", "its node ended while it ran"
 	id := messages.NewExecutionID()
-	s := &sweeper{judge: &actors.WorkerConfig{
+	history := &overdueStore{events: map[messages.ExecutionID][]store.Event{id: {
+		{Kind: "rescue", Reason: during, Worker: "b/go/0"}, {Kind: "rescue", Reason: "signal: killed", Worker: "c/go/0"},
+		{Kind: "rescue", Reason: during, Worker: "b/go/1"}, {Kind: "take_back", Reason: before, Worker: "c/go/0"},
+	}}}
+	s := &sweeper{store: history, judge: &actors.WorkerConfig{
+		Retry: messages.RetryPolicy{Jitter: -1},
 		Clock: &clock.Clock{}, Action: func(string, string) (*messages.Action, bool) { return nil, false },
 	}}
 	for name, c := range map[string]struct {
@@ -134,14 +151,14 @@ func TestARescueSaysHowFarTheExecutionCame(t *testing.T) {
 	}{
 		"placed":                 {messages.Scheduled, false, &store.TakeBack{ID: id, Attempt: 2, Reason: before}, ""},
 		"placed, may repeat":     {messages.Scheduled, true, &store.TakeBack{ID: id, Attempt: 2, Reason: before}, ""},
-		"it ran, and may repeat": {messages.Running, true, &store.Rescue{ID: id, Attempt: 2, Reason: during}, ""},
+		"it ran, and may repeat": {messages.Running, true, &store.Rescue{ID: id, Attempt: 2, Reason: during, Delay: 4 * time.Second, Unstarted: true}, ""},
 		"it ran":                 {messages.Running, false, nil, during},
 		"it was being cancelled": {messages.Cancelling, false, nil, during},
 		"cancelled, may repeat":  {messages.Cancelling, true, nil, during},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			change := s.rescue(&messages.Execution{ID: id, Attempt: 2, Status: c.status, Idempotent: c.idempotent, WorkerID: "a/go/0"})
+			change := s.rescue(t.Context(), &messages.Execution{ID: id, Attempt: 2, Status: c.status, Idempotent: c.idempotent, WorkerID: "a/go/0"})
 			if c.want != nil {
 				require.Equal(t, c.want, change)
 				return
@@ -149,5 +166,32 @@ func TestARescueSaysHowFarTheExecutionCame(t *testing.T) {
 			require.Contains(t, change.(*store.Finish).Outcome.Error.Message, c.why)
 		})
 	}
-	require.Nil(t, s.rescue(&messages.Execution{ID: id, Status: messages.Requested}), "nothing has it")
+	require.Nil(t, s.rescue(t.Context(), &messages.Execution{ID: id, Status: messages.Requested}), "nothing has it")
+}
+
+// The nodes that ended with an execution are counted over its chain, by what the store keeps of it. What its workers died of is not.
+func TestNodesThatEndedAreCountedOverTheChain(t *testing.T) {
+	t.Parallel()
+	first, last := messages.NewExecutionID(), messages.NewExecutionID()
+	sweeping, crashed := &messages.Error{Code: messages.CodeWorkerLost, FailedBy: failedBySweep}, &messages.Error{Code: messages.CodeWorkerLost, FailedBy: messages.FailedByWorker}
+	history := &overdueStore{
+		chain: []messages.Execution{
+			{ID: first, Status: messages.Abandoned, WorkerID: "a/go/0", Error: sweeping}, {Status: messages.Abandoned, WorkerID: "x/go/0", Error: crashed},
+			{ID: last, Status: messages.Running, WorkerID: "e/go/0"},
+		},
+		events: map[messages.ExecutionID][]store.Event{last: {
+			{Kind: "rescue", Reason: retry.NodeEnded, Worker: "b/go/0"}, {Kind: "rescue", Reason: retry.NodeEnded, Worker: "c/go/0"},
+			{Kind: "rescue", Reason: retry.NodeEnded, Worker: "d/go/0"},
+		}},
+	}
+	s := &sweeper{store: history, judge: &actors.WorkerConfig{
+		Clock: &clock.Clock{}, Action: func(string, string) (*messages.Action, bool) { return nil, false },
+	}}
+	change := s.rescue(t.Context(), &messages.Execution{
+		ID: last, Attempt: 4, RetryCount: 2, MaxRetries: 9, Status: messages.Running, Idempotent: true, CrashCount: 1, WorkerID: "e/go/0",
+	})
+	finish := change.(*store.Finish)
+	require.Equal(t, messages.CodePoisoned, finish.Outcome.Error.Code)
+	require.Contains(t, finish.Outcome.Error.Message, "5 nodes ended while they ran the execution or those it retries: a, b, c, d, e;")
+	require.Nil(t, finish.Retry)
 }

@@ -100,7 +100,7 @@ func (p *unservedPools) endWork(ctx context.Context, pool string) error {
 			return err
 		}
 		now := p.clock.Now()
-		_, err = p.sweeper.batch(ctx, page.Executions, func(e *messages.Execution) store.Change {
+		_, err = p.sweeper.batch(ctx, page.Executions, func(_ context.Context, e *messages.Execution) store.Change {
 			if e.WaitForWorker || e.RunAt.After(now) {
 				return nil
 			}

@@ -124,7 +124,7 @@ type Rescue struct {
 	Reason  string
 	Delay   time.Duration
 	// Unstarted: this is no crash, and crash_count does not change. The worker claimed the execution and never started it,
-	// or was told to end while it ran.
+	// was told to end while it ran, or its node ended.
 	Unstarted bool
 	By        string // who ended the run, for its event; empty: nobody did
 }

@@ -163,6 +163,14 @@ func executions() []Rule {
 			Do:      "The label `reason` of `troupe_retries_total` says why. `troupe_retries_succeeded_total` says whether it helps.",
 		},
 		{
+			Name: "executions_poisoned", Severity: Warning, Subject: Pool,
+			Measure: all{sum, Pool, over{increase, 10, Series{Name: "troupe_executions_total", By: string(Pool), Label: "code", Values: []string{"poisoned"}}}},
+			Bad:     Above, Limit: 0, For: 0,
+			Summary: "{value} executions were given up as poisoned in ten minutes",
+			Means:   "Each has ended three workers of its pool, or five nodes ended while they ran it. It has failed, and no retry follows.",
+			Do:      "`troupe errors --pool NAME` lists them, and the message of each says which workers or nodes. Run the action by hand with the parameters of `troupe get ID`. Where nodes ended, look at their memory first: `troupe doctor` says how much they may take.",
+		},
+		{
 			Name: "stale_executions", Severity: Warning, Subject: Pool, Measure: all{largest, Pool, pools("troupe_executions_stale_seconds")}, Bad: Above, Limit: 300, For: 0,
 			Summary: "an execution should have started {value} s ago",
 			Means:   "An execution is placed and no worker claims it, or it is due, without a session, while a worker of its pool is ready. A placement is taken back after `executor.claim_timeout` and what is due is placed within seconds, so a router or a sweep does not work.",

@@ -69,6 +69,7 @@ var watchCases = []struct {
 	{"workers_unattached warning", 1, []course{{"troupe_workers_unattached", "go", 7, 0}, {workers, "go", 10, 0}}, "go", nil},
 	{"session_state_broken warning", 1, []course{{"troupe_session_states_aside", "go", 1, 0}}, "go", nil},
 	{"dispatch_late warning", 2, []course{{"troupe_dispatch_echo_late_total", "go", 0, 1}}, "go", nil},
+	{"executions_poisoned warning", 2, []course{{`troupe_executions_total{code="poisoned"}`, "go", 0, 1}}, "go", nil},
 	{"high_execution_timeout_rate warning", 2, []course{{"troupe_execution_timeouts_total", "go", 100, 14}}, "go", nil},
 	{"retry_rate critical", 22, []course{{"troupe_retries_total", "go", 100, 12}, {ended, "go", 100, 20}}, "go", []string{"retry_rate warning"}},
 	{"retry_rate warning", 22, []course{{"troupe_retries_total", "go", 100, 6}, {ended, "go", 100, 20}}, "go", nil},

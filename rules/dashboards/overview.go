@@ -62,6 +62,10 @@ func outcomesRow() Row {
 			Normal: "Executions that ended for a timeout of any kind. Zero, or close to it.",
 		},
 		{
+			Title: "Given up as poisoned in ten minutes", Kind: Lines, Unit: Count, Alert: "executions_poisoned",
+			Normal: "Zero. Each has ended three workers, or five nodes ended while they ran it.",
+		},
+		{
 			Title: "Timeouts, by code", Kind: Lines, Unit: PerSecond, Stacked: true,
 			Normal:  "`timeout`: it ran for too long. `stalled`: it gave no sign of life. The others waited for too long.",
 			Queries: []Query{{perSecond("code", "troupe_execution_timeouts_total"), "{{code}}"}},

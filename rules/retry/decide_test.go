@@ -223,3 +223,39 @@ func TestRescueNeverStartsAnIDTwice(t *testing.T) {
 		}
 	})
 }
+
+// The death of a node is no crash of the execution's making: five of them are kept apart from the three of its workers.
+func TestRescueFromNode(t *testing.T) {
+	t.Parallel()
+	policy := Resolve(Policy{Jitter: -1}, Policy{})
+	for _, c := range []struct {
+		name   string
+		e      messages.Execution
+		before []string
+		action RescueAction
+		delay  time.Duration
+		status messages.Status
+		code   messages.Code
+	}{
+		{"idempotent", messages.Execution{Idempotent: true, CrashCount: 2}, nil, PlaceAgain, time.Second, 0, ""},
+		{"idempotent, the fourth", messages.Execution{Idempotent: true}, []string{"a", "b", "a"}, PlaceAgain, 8 * time.Second, 0, ""},
+		{"idempotent, the fifth", messages.Execution{Idempotent: true}, []string{"a", "b", "a", "c"}, Finish, 0, messages.Failed, messages.CodePoisoned},
+		{"not idempotent", messages.Execution{CrashCount: 2}, nil, Finish, 0, messages.Abandoned, messages.CodeWorkerLost},
+		{"not idempotent, the fifth", messages.Execution{MayRepeat: true}, []string{"a", "b", "a", "c"}, Finish, 0, messages.Failed, messages.CodePoisoned},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.e.Status, c.e.WorkerID = messages.Running, "n/1/p/0"
+			got := RescueFromNode(&c.e, c.before, policy, nil, "sweep")
+			require.Equal(t, []any{c.action, c.delay, c.e.CrashCount, c.status}, []any{got.Action, got.Delay, got.CrashCount, got.Outcome.Status})
+			if c.code == "" {
+				return
+			}
+			require.Equal(t, c.code, got.Outcome.Error.Code)
+			require.False(t, got.Outcome.Crash(), "the store counts no crash")
+			if c.code == messages.CodePoisoned {
+				require.Contains(t, got.Outcome.Error.Message, "5 nodes ended while they ran the execution or those it retries: a, b, a, c, n/1;")
+			}
+		})
+	}
+}
