@@ -46,7 +46,10 @@ func toProblem(err error) *messages.Problem {
 		p = messages.Problemf(messages.CodeNotFound, "what the request names is not known here")
 	case errors.Is(err, store.ErrFull):
 		p = messages.Problemf(messages.CodeStorageFull, "the store is out of space; free some and try again: its disk is full, and the node goes on by itself once it is not")
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrReadOnly), errors.Is(err, store.ErrClosed),
+	case errors.Is(err, store.ErrReadOnly):
+		p = messages.Problemf(messages.CodeStoreUnavailable,
+			"the store takes no writes now: it is a replica, or is set to read only; try again, with an idempotency key where it submits")
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed),
 		errors.Is(err, context.DeadlineExceeded):
 		p = messages.Problemf(messages.CodeStoreUnavailable,
 			"the store does not take the request now; try again, with an idempotency key where it submits")

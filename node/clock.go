@@ -20,6 +20,7 @@ type timed struct {
 	store.Store
 	clock *clock.Clock
 	took  func(step time.Duration) // told after each sample
+	beat  func(err error)          // told how each renewal of the lease ended
 }
 
 // Now implements store.Store.
@@ -39,6 +40,7 @@ func (t *timed) Beat(ctx context.Context, inc messages.Incarnation, lease time.D
 	if err == nil {
 		t.sample(asked, pulse.At)
 	}
+	t.beat(err)
 	return pulse, err
 }
 

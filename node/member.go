@@ -215,9 +215,15 @@ func (m *member) Over() context.Context { return m.over }
 // Leased implements operate.Members.
 func (m *member) Leased() bool { return m.leases }
 
+// fresh reports whether the last renewal is young, where the store evaluates leases.
+func (m *member) fresh() bool {
+	lease := m.granted.Load()
+	return lease == nil || lease.Fresh() || !m.leases
+}
+
 // Unrenewed implements operate.Members.
 func (m *member) Unrenewed() string {
-	if lease := m.granted.Load(); lease != nil && !lease.Fresh() && m.leases {
+	if !m.fresh() {
 		return "this node does not renew its lease: the store is not seen from here"
 	}
 	return ""

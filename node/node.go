@@ -73,6 +73,7 @@ func (n *Node) assemble() {
 	feeds, outcomes, backlog, outbox := actors.NewFeeds(), actors.NewOutcomes(), &actors.Backlog{}, &notices{base: b}
 	n.catalog, n.http, n.folder, n.member = newCatalog(b), &httpServer{base: b, logins: &logins{base: b, adapter: n.Adapter}}, &dataFolder{base: b}, newMember(b)
 	n.servers = newWatcher(b, backlog)
+	n.servers.member = n.member
 	hooks := newWebhooks(b, &n.catalog.secrets)
 	n.webhooks = hooks
 	heartbeats, judge, answers := &beats{base: b}, newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}

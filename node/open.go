@@ -46,7 +46,7 @@ func (a *adapters) openStore(ctx context.Context) error {
 		if a.cfg.WrapStore != nil {
 			opened = a.cfg.WrapStore(opened)
 		}
-		opened = &timed{Store: opened, clock: &a.clock, took: (&skew{base: a.base, clocks: a.logger.Named("clock")}).sampled}
+		opened = &timed{Store: opened, clock: &a.clock, took: (&skew{base: a.base, clocks: a.logger.Named("clock")}).sampled, beat: a.servers.renewed}
 		*a.store = doubt{Store: opened, suspect: a.servers.Suspect, counted: newDepths(opened.Depths), full: &a.servers.full, searched: a.searched}
 		return nil
 	})

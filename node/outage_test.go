@@ -62,6 +62,13 @@ func (s *switchedStore) Now(ctx context.Context) (time.Time, error) {
 	return s.Store.Now(ctx)
 }
 
+func (s *switchedStore) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
+	if err := s.err(); err != nil {
+		return store.Pulse{}, err
+	}
+	return s.Store.Beat(ctx, inc, lease)
+}
+
 func (s *switchedStore) Submit(ctx context.Context, list []messages.Execution) ([]store.Submitted, error) {
 	if err := s.err(); err != nil {
 		return nil, err

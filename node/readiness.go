@@ -73,6 +73,7 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 	if err := s.askStore(ctx); err != nil {
 		r.WaitsFor = append(r.WaitsFor, "store: "+err.Error())
 	}
+	s.staleLease(&r)
 	described := s.pools.DescribeAll(ctx)
 	for name := range s.pools.all() {
 		d, answered := described[name]
@@ -154,6 +155,18 @@ func (s *readiness) lateWrites(r *api.Readiness) {
 	if held != "" {
 		r.Notes = append(r.Notes, held)
 	}
+}
+
+// staleLease makes the node unready while its lease is not renewed, whatever the cause: it claims nothing more soon.
+func (s *readiness) staleLease(r *api.Readiness) {
+	why := s.member.Unrenewed()
+	if why == "" || saysStoreAway(r) {
+		return
+	}
+	if err := s.servers.writes.refused(false); err != nil {
+		why += ": " + err.Error()
+	}
+	r.WaitsFor = append(r.WaitsFor, "store: "+why)
 }
 
 // lateBeats makes the node unready while no worker of a pool has a fresh heartbeat: whatever is submitted to it fails. Where

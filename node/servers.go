@@ -137,11 +137,13 @@ func (s *server) waits() string {
 	return text
 }
 
-// away reports whether an error means that a server cannot be reached, so that waiting helps. Everything else (a wrong
-// password, a database that is not there, a server that is too old, a missing permission) needs a person.
+// away reports whether an error means that a server cannot be reached or takes no writes, so that waiting helps: a replica may be promoted.
+// Everything else (a wrong password, a database that is not there, a server that is too old, a missing permission) needs a person.
 func away(err error) bool {
-	return store.Unanswered(err) || errors.Is(err, broker.ErrUnavailable)
+	return storeAway(err) || errors.Is(err, broker.ErrUnavailable)
 }
+
+func storeAway(err error) bool { return store.Unanswered(err) || errors.Is(err, store.ErrReadOnly) }
 
 // doubt is a store that raises suspicion at the calls that every node makes all the time; the watcher then asks it.
 type doubt struct {
@@ -159,7 +161,7 @@ func (d *doubt) ask() *time.Timer { return time.AfterFunc(slowCall, d.suspect) }
 // note ends a call.
 func (d *doubt) note(slow *time.Timer, err error) {
 	slow.Stop()
-	if err != nil && store.Unanswered(err) {
+	if err != nil && storeAway(err) {
 		d.suspect()
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -25,6 +27,8 @@ type watcher struct {
 	store    server
 	broker   server
 	doubts   chan struct{} // holds one: the store is to be asked
+	member   *member
+	writes   writes
 	recorder recorderWatch
 	full     fullness
 	tasks    sync.WaitGroup
@@ -108,11 +112,58 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
+// ping asks the store whether it is there. It is only where it takes a write: a replica answers every question. Where the store evaluates
+// leases, their renewal is that write; else a beat is made for it.
 func (w *watcher) ping(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
-	_, err := w.node.store.Now(limited)
-	return err
+	if !w.member.leases {
+		_, err := w.node.store.Beat(limited, w.node.incarnation, w.node.cfg.Lease)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("no write within %s; another program may have locked its file: %w", pingTime, err)
+		}
+		return err
+	}
+	if _, err := w.node.store.Now(limited); err != nil {
+		return err
+	}
+	return w.writes.refused(w.member.fresh())
+}
+
+// renewed takes the end of a renewal of the lease.
+func (w *watcher) renewed(err error) {
+	if w.writes.note(err) {
+		w.Suspect()
+	}
+}
+
+// writes is what the renewals of the lease show of the store.
+type writes struct {
+	mu  sync.Mutex
+	err error // of the last renewal
+}
+
+// note takes the end of a renewal, and reports whether the store is to be asked for it.
+func (w *writes) note(err error) (news bool) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrNotFound) {
+		return false // of this node
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	news = err != nil || w.err != nil
+	w.err = err
+	return news
+}
+
+// refused is why the store counts as away although it answers; nil: it takes writes. One renewal that failed is no reason while the lease
+// is fresh, unless the store says that it takes none.
+func (w *writes) refused(fresh bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if fresh && !errors.Is(w.err, store.ErrReadOnly) {
+		return nil
+	}
+	return w.err
 }
 
 func (w *watcher) answered(ctx context.Context, err error) {
@@ -302,8 +353,8 @@ func (w *watcher) await(ctx context.Context, step func(context.Context) error) e
 		if ctx.Err() != nil {
 			return fmt.Errorf("stopped while the node waited for its store: %w", context.Cause(ctx))
 		}
-		if !w.node.cfg.full() || !away(err) {
-			return err
+		if !w.node.cfg.full() || !away(err) && (w.member.before == "" || errors.Is(err, errDiedStarting)) {
+			return err // a first start; one that comes back keeps its API, and says what it waits for
 		}
 		w.store.set(false, false, err.Error())
 		select {
@@ -335,7 +386,7 @@ func (w *watcher) gate() *messages.Problem {
 	case !s.since.IsZero() && !s.up:
 		return messages.Problemf(messages.CodeStoreUnavailable,
 			"the store is away since %s, and nothing can be kept or read until it is back; try again, with the same idempotency key "+
-				"where it submits", s.since.UTC().Format(time.RFC3339))
+				"where it submits: %s", s.since.UTC().Format(time.RFC3339), messages.ClipText(s.reason, operate.FailureMax))
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ const (
 	codeNoSchema     = "3F000" // none that the user may use
 	codePassword     = "28P01"
 	codeAuthorize    = "28000"
+	codeProtocol     = "08P01"
 	codeProgramLimit = "54000"
 )
 
@@ -89,7 +90,12 @@ func mapError(what string, err error) error {
 	if err == nil || known(err) {
 		return err
 	}
+	var wrong unfitError
 	switch code := sqlState(err); {
+	case errors.As(err, &wrong):
+		return err
+	case code == codeProtocol && strings.Contains(err.Error(), "unsupported startup parameter"):
+		return fmt.Errorf("%s: a pooler stands before the server: give the server's own address (%w)", what, err)
 	case code == codeFull:
 		return fmt.Errorf("%s: %w: free space on the server's disk; work goes on by itself then (%w)", what, store.ErrFull, err)
 	case code == codeReadOnly:

@@ -206,12 +206,17 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	case err != nil:
 		return err
 	case number < serverMin:
-		return fmt.Errorf("the server is Postgres %s, want 15 or newer: upgrade it", text)
+		return unfit("the server is Postgres %s, want 15 or newer: upgrade it", text)
 	case encoding != "UTF8":
-		return fmt.Errorf("the database's encoding is %s, want UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
+		return unfit("the database's encoding is %s, want UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
 	return nil
 }
+
+// unfitError says that the server or database cannot hold the store; waiting does not help.
+type unfitError struct{ error }
+
+func unfit(format string, args ...any) error { return unfitError{fmt.Errorf(format, args...)} }
 
 // version returns the schema's version, 0 if there is none yet.
 func version(ctx context.Context, conn *pgx.Conn) (int, error) {
