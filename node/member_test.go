@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -440,6 +441,38 @@ func TestADeadNodeStopsItsWorkAndComesBack(t *testing.T) {
 		require.Len(t, k.events(id)["finish"], 1, "one outcome")
 	}
 	require.Empty(t, g.entered)
+}
+
+// A fenced node whose store refuses its return keeps its API open, and says what it waits for.
+func TestAReturnThatIsRefusedKeepsItsAPI(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Bool
+	url := database(t)
+	keeper, log := keep(t, func(c *node.Config) {
+		paired(c, url)
+		echoes(c)
+		open := c.OpenStore
+		c.OpenStore = func(ctx context.Context) (store.Store, error) {
+			if refused.Load() {
+				return nil, errors.New("permission denied for schema troupe")
+			}
+			return open(ctx)
+		}
+	}, goPack(t, map[string]string{"echo": ""}))
+	k, addr, first := &kit{Node: keeper.Node(), Backend: keeper.Backend(), t: t, log: log}, keeper.Addr(), keeper.Node().Incarnation()
+	refused.Store(true)
+	require.NoError(t, keeper.Node().Store().SetNode(t.Context(), first, store.NodeDead))
+	k.until("it says what it waits for", func() bool {
+		return strings.Contains(strings.Join(readyz(t, addr).WaitsFor, "; "), "permission denied for schema troupe")
+	})
+	returning := keeper.Node().Incarnation()
+	resp, err := http.Get("http://" + addr + "/healthz")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	refused.Store(false)
+	k.until("it is back", func() bool { return readyz(t, addr).Ready })
+	require.Equal(t, returning, keeper.Node().Incarnation(), "the one that waited")
 }
 
 // A new incarnation may be asked whether it is ready before it has begun to start.

@@ -48,6 +48,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		for _, text := range c.says {
 			require.ErrorContains(t, err, text, name)
 		}
+		require.Equal(t, c.is != nil, errors.Is(err, store.ErrUnavailable), "%s: what waiting does not heal ends a start: %v", name, err)
 		if c.is != nil {
 			require.ErrorIs(t, err, c.is, name)
 		}
@@ -306,6 +307,35 @@ func TestPresent(t *testing.T) {
 }
 
 // TestWatchComesBack checks that after the loss of its connection a watcher is told to look, and then gets hints again.
+func TestASilentListenIsFound(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	s := d.open(t, postgres.Config{})
+	for _, listens := range []bool{true, false} {
+		heard, err := s.Echoes(t.Context(), listens)
+		require.NoError(t, err)
+		require.Equal(t, listens, heard)
+	}
+	s.SetSilence(time.Millisecond)
+	hints, err := s.Watch(t.Context())
+	require.NoError(t, err)
+	c, looks := d.connect(t, s.Schema()), 0
+	for heard := 0; heard < 10; { // its silences are checked all the time, what is told comes through, and it stays the same connection
+		_, err = c.Exec(t.Context(), "SELECT pg_notify($1, 'inbox')", "troupe."+s.Schema())
+		require.NoError(t, err)
+		select {
+		case h := <-hints:
+			if h.Kind == store.HintInbox {
+				heard++
+				continue
+			}
+			looks++ // of the beginning, and of the connection
+		case <-time.After(20 * time.Millisecond): // it did not listen yet
+		}
+	}
+	require.LessOrEqual(t, looks, 2)
+}
+
 func TestWatchComesBack(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)

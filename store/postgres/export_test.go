@@ -194,3 +194,19 @@ func OfStatement(code string) bool {
 	}
 	return ofStatement(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}))
 }
+
+// SetSilence sets after which silence the listening connection is checked. It must be called before the first Watch.
+func (s *Store) SetSilence(d time.Duration) { s.deliver.silence = d }
+
+// Echoes reports whether a connection hears the store's notification to itself. One that does not listen is like one whose LISTEN is dead.
+func (s *Store) Echoes(ctx context.Context, listens bool) (bool, error) {
+	c, err := pgx.ConnectConfig(ctx, s.deliver.config)
+	if err != nil {
+		return false, err
+	}
+	defer closeQuietly(c)
+	if listens {
+		_, err = c.Exec(ctx, `LISTEN "troupe.echo.test"`)
+	}
+	return err == nil && s.deliver.echoes(ctx, c, "troupe.echo.test"), err
+}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	crand "crypto/rand"
 	"encoding/base64"
 	"math/rand/v2"
 	"strings"
@@ -21,10 +22,11 @@ type hub struct {
 	mu      sync.Mutex
 	watches map[*watch]struct{}
 	stop    context.CancelFunc // ends the listening goroutine; nil: none
+	silence time.Duration      // before the connection is checked
 }
 
 func newHub(s *core, config *pgx.ConnConfig) *hub {
-	return &hub{s: s, config: config, watches: map[*watch]struct{}{}}
+	return &hub{s: s, config: config, watches: map[*watch]struct{}{}, silence: silenceMax}
 }
 
 // Watch reports changes by other programs and nodes, and by this one, until ctx or the store ends.
@@ -106,34 +108,54 @@ func closeQuietly(c *pgx.Conn) {
 	_ = c.Close(ctx) // its error does not matter
 }
 
-// silenceMax bounds the silence before the connection is checked.
-const silenceMax = 15 * time.Second
+// silenceMax bounds the silence before the connection is checked, echoTime how long its check may take.
+const (
+	silenceMax = 15 * time.Second
+	echoTime   = dialTimeout
+)
 
-// receive listens until the connection breaks or ctx ends.
+// receive listens until the connection breaks or ctx ends. A LISTEN can be dead while its connection answers: behind a pooler, or on the
+// server of before a failover. So after a silence the store notifies itself, by the pool's connections, on a channel of this connection's own.
 func (h *hub) receive(ctx context.Context, c *pgx.Conn) {
-	if _, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{h.s.channel()}.Sanitize()); err != nil {
-		return
-	}
-	h.tell(store.Hint{Kind: store.HintLook})
-	for ctx.Err() == nil {
-		wait, cancel := context.WithTimeout(ctx, silenceMax)
-		n, err := c.WaitForNotification(wait)
-		quiet := wait.Err() != nil
-		cancel()
-		switch {
-		case err == nil:
-			h.tell(hintsOf(n.Payload)...)
-		case quiet && ctx.Err() == nil && !c.IsClosed():
-			ping, cancel := context.WithTimeout(ctx, dialTimeout)
-			err = c.Ping(ping)
-			cancel()
-			if err != nil {
-				return
-			}
-		default:
+	echo := "troupe.echo." + crand.Text()
+	for _, channel := range []string{h.s.channel(), echo} {
+		if _, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 			return
 		}
 	}
+	h.tell(store.Hint{Kind: store.HintLook})
+	for ctx.Err() == nil {
+		if quiet, ok := h.next(ctx, c, echo, h.silence); !ok || quiet && !h.echoes(ctx, c, echo) {
+			return
+		}
+	}
+}
+
+// next waits for one notification and passes it on. Quiet: none came within the limit. Not ok: the connection is of no more use.
+func (h *hub) next(ctx context.Context, c *pgx.Conn, echo string, limit time.Duration) (quiet, ok bool) {
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	n, err := c.WaitForNotification(wait)
+	switch {
+	case err == nil && n.Channel != echo:
+		h.tell(hintsOf(n.Payload)...)
+	case err != nil:
+		quiet = wait.Err() != nil
+		return quiet, quiet && ctx.Err() == nil && !c.IsClosed()
+	}
+	return false, true
+}
+
+// echoes reports whether a notification to itself comes back. Where the store takes none now, the connection has only to answer.
+func (h *hub) echoes(ctx context.Context, c *pgx.Conn, echo string) bool {
+	limited, cancel := context.WithTimeout(ctx, echoTime)
+	defer cancel()
+	if _, err := h.s.pool.Exec(limited, "SELECT pg_notify($1, '')", echo); err != nil {
+		_ = h.s.mapError("notify itself", err) // so that a pool of connections to a server that takes no writes is replaced
+		return c.Ping(limited) == nil
+	}
+	quiet, ok := h.next(ctx, c, echo, echoTime)
+	return ok && !quiet
 }
 
 // hintsOf reads a notification. An unknown one is a hint to look.
