@@ -1,16 +1,16 @@
 package node_test
 
 import (
+	"bufio"
 	"context"
-	"database/sql"
 	"errors"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	_ "modernc.org/sqlite"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -68,15 +68,21 @@ func TestALockedFileIsAway(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(k.data, "*.db"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	other, err := sql.Open("sqlite", files[0])
+	other := exec.Command("python3", "-c", `import sqlite3, sys
+c = sqlite3.connect(sys.argv[1], isolation_level=None)
+c.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()`, files[0])
+	in, err := other.StdinPipe()
 	require.NoError(t, err)
-	defer other.Close()
-	conn, err := other.Conn(t.Context())
+	out, err := other.StdoutPipe()
 	require.NoError(t, err)
-	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, other.Start())
+	said, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
+	require.Equal(t, "locked\n", said)
 	waitsFor(k, "another program may have locked its file")
-	_, err = conn.ExecContext(t.Context(), "ROLLBACK")
-	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	require.NoError(t, other.Wait())
 	works(k)
 }
