@@ -46,8 +46,8 @@ type Run struct {
 	// Restore is the session state to give back first; nil: none. Behind is how many finished runs it lacks.
 	Restore json.RawMessage
 	Behind  int64
-	// tried: the store counts that the state is being given back, until there is an answer.
-	tried bool
+	// tries is how many times in a row the state was given back without an answer, this time included; 0: there is an answer, or no state.
+	tries int
 	// Trace is the W3C trace context that the code is given, in the form of Execution.Trace.
 	Trace string
 
@@ -87,13 +87,15 @@ type (
 		placement messages.Placement
 		outcome   messages.Outcome
 		output    messages.Output
-		restored  bool   // the run's session had all of its state back
-		lost      bool   // the code was told that its session's state was lost
-		neverRan  bool   // the code never heard of it, and never will
-		close     bool   // the code asked for a new worker
-		crashed   string // the code took its worker with it; why, in words
-		unstarted bool   // the worker went before the code could begin
-		short     error  // the node lacks what starting the code takes; the worker stays
+		restored  bool          // the run's session had all of its state back
+		lost      bool          // the code was told that its session's state was lost
+		neverRan  bool          // the code never heard of it, and never will
+		close     bool          // the code asked for a new worker
+		crashed   string        // the code took its worker with it; why, in words
+		unstarted bool          // the worker went before the code could begin
+		restoring bool          // it went while the stored state of the run's session was given back
+		delay     time.Duration // before a run that is given back is placed again
+		short     error         // the node lacks what starting the code takes; the worker stays
 		// ran is how long the code itself ran, where the runner knows; 0: it does not.
 		ran time.Duration
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
@@ -89,6 +90,9 @@ func (p *longLivedRunner) restoreAnswered(r process.Reply) {
 		p.restored = true
 	} else {
 		p.cfg.Logger.Warn("session state not restored", "worker", p.worker, "session", p.run.Execution.Session, "error", r.Err)
+		p.cfg.Feeds.Add(p.run.Execution.ID, messages.RunEvent{
+			Kind: "log", At: time.Now(), Level: "warning", Message: "the session's state was not restored, and the run goes on without it: " + r.Err.Message,
+		})
 	}
 	p.execute()
 }

@@ -86,6 +86,7 @@ func (r *rows) apply(c store.Change) store.Result {
 			r.retries = append(r.retries, c.Retry)
 		}
 	case *store.Rescue:
+		e.RunAt = time.Now().Add(c.Delay)
 		if !c.Unstarted {
 			e.CrashCount++
 		}

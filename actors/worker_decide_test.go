@@ -140,6 +140,7 @@ func TestWhatFollowsFromTheEndOfARun(t *testing.T) {
 		"its worker was halted":        {runEnd{stop: stopHalt, crashed: "exit", probesFirst: true}, checkinEnds, lifecycle.Failure{}},
 		"it took too long":             {runEnd{stop: stopTimeout, stopText: "long"}, checkinFails, failed(lifecycle.CommandTimedOut, "long")},
 		"and took the worker along":    {runEnd{stop: stopStalled, stopText: "still", crashed: "exit"}, checkinFails, failed(lifecycle.CommandTimedOut, "still")},
+		"its session's state ended it": {runEnd{unstarted: true, restoring: true, stop: stopTimeout, crashed: "SIGSEGV"}, checkinFails, failed(lifecycle.RestoreDied, "SIGSEGV")},
 		"its worker could not take it": {runEnd{unstarted: true, crashed: "pipe"}, checkinFails, failed(lifecycle.CheckoutFailed, "pipe")},
 		"it crashed":                   {runEnd{crashed: "exit"}, checkinFails, failed(lifecycle.ProcessExited, "exit")},
 		"it was killed for a cancel": {runEnd{stop: stopCancel, crashed: "exit"}, checkinFails,

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -112,17 +113,25 @@ func (w *Worker) failedLate(m *lateFailure) {
 
 // gone hears of the end of the runner's process, which ends the worker whatever it was doing.
 func (w *Worker) gone(m *gone) {
-	why := m.why()
-	if w.condition.machine.State() == lifecycle.Initializing && w.ending.leaving == nil {
+	r, why := w.slot.run, m.why()
+	charged := lifecycle.Death{
+		Starting:  w.condition.machine.State() == lifecycle.Initializing && w.ending.leaving == nil,
+		Restoring: r != nil && r.tries > 0, Running: r != nil && m.running == r.Placement(),
+	}.Charge()
+	if charged == lifecycle.ChargedPack {
 		w.goneEarly(withStderr(why, m.stderr))
 		return
 	}
 	w.ending.gone()
-	if r := w.slot.run; r != nil {
-		w.ended(&ended{
+	if r != nil {
+		end := &ended{
 			placement: r.Placement(), outcome: lost(why, describeExit(m.exit), m.stderr), output: m.output, crashed: why, restored: m.restored, lost: m.lost,
-			unstarted: m.running != r.Placement(),
-		})
+			unstarted: charged != lifecycle.ChargedExecution,
+		}
+		if charged == lifecycle.ChargedState {
+			w.restoreDied(r, end)
+		}
+		w.ended(end)
 	}
 	if w.ending.leaving == nil {
 		w.condition.counts.Faulted()
@@ -130,6 +139,15 @@ func (w *Worker) gone(m *gone) {
 	}
 	w.ending.gone()
 	w.settle()
+}
+
+// restoreDied says of a run's end that its session's state has caused it. The run is placed again later, so that this worker is back before
+// the state may end another, and the pool's other work has one meanwhile.
+func (w *Worker) restoreDied(r *Run, end *ended) {
+	end.restoring, end.delay = true, retry.ShortageDelay(r.tries)
+	end.crashed = fmt.Sprintf("its session's state ended worker %s while it was restored, %d of %d times: %s", w.id, r.tries, store.StateTriesMax, end.crashed)
+	w.cfg.Logger.Warn("a session's state ended its worker while it was restored", append(r.Execution.LogFields(), "worker", w.id, "generation", w.gen,
+		"session", r.Execution.Session, "times", r.tries, "reason", end.crashed)...)
 }
 
 // goneEarly ends a worker whose process has ended before it was ready.

@@ -378,6 +378,62 @@ func TestATryOfAStateIsCountedUntilItsAnswer(t *testing.T) {
 	}
 }
 
+// A state whose restore ends its worker is charged with that, and neither the run nor the pool is: no crash and no restart is counted. The run
+// is placed again after a back-off, so that its worker is back before another takes it.
+func TestADeathInARestoreIsChargedToTheState(t *testing.T) {
+	for name, c := range map[string]struct {
+		tries  int
+		before func(k *keeper, p messages.Placement)
+		hangs  bool // past the run's timeout
+		runs   bool // its code has its run
+		cause  lifecycle.Cause
+		status messages.Status
+		wanted bool
+		delay  time.Duration
+		says   string
+	}{
+		"the first":         {cause: lifecycle.CauseSessionState, status: messages.Requested, wanted: true, delay: time.Second, says: "while it was restored, 1 of 3 times"},
+		"the third":         {tries: 2, cause: lifecycle.CauseSessionState, status: messages.Requested, wanted: true, delay: 4 * time.Second, says: "while it was restored, 3 of 3 times"},
+		"it took too long":  {hangs: true, cause: lifecycle.CauseSessionState, status: messages.Requested, wanted: true, delay: time.Second},
+		"it had answered":   {before: func(k *keeper, p messages.Placement) { k.send(&stateAnswered{placement: p}) }, runs: true, cause: lifecycle.CausePortFailure, status: messages.Failed},
+		"it was cancelled":  {before: func(k *keeper, p messages.Placement) { k.send(&CancelRun{Placement: p}) }, cause: lifecycle.CausePortFailure, status: messages.Cancelled, wanted: true},
+		"its node is ended": {before: func(k *keeper, _ messages.Placement) { k.send(&Halt{Reason: lifecycle.Shutdown, Why: "over"}) }, cause: lifecycle.CauseEnding, status: messages.Requested, wanted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k := keeping(t, 0)
+				k.shelf.row, k.shelf.state = store.Session{SnapshotEpoch: 1, FinishedEpoch: 1}, json.RawMessage(`1`)
+				k.shelf.tries = make([]store.StateTry, c.tries)
+				p := k.rows.add(func(e *messages.Execution) {
+					aSession(2)(e)
+					e.SessionLost, e.Idempotent, e.CrashCount = true, true, 2
+				})
+				k.give(p)
+				if c.before != nil {
+					c.before(k, p)
+				}
+				if c.hangs {
+					time.Sleep(90 * time.Second)
+				}
+				m := &gone{}
+				if c.runs {
+					m.running = p
+				}
+				k.act.dies(m)
+				synctest.Wait()
+				e := k.rows.get(p)
+				require.Equal(t, c.status, e.Status)
+				require.Equal(t, 2, e.CrashCount)
+				require.Equal(t, []any{c.cause, c.wanted}, []any{k.over().Cause, k.over().Wanted})
+				require.Contains(t, k.over().Why, c.says)
+				if c.status == messages.Requested {
+					require.Equal(t, c.delay, time.Until(e.RunAt))
+				}
+			})
+		})
+	}
+}
+
 // A state that was set aside is given to nobody. The run goes on without it, or fails where it may not.
 func TestAStateThatWasSetAsideIsGivenToNobody(t *testing.T) {
 	aside := &store.AsideState{SessionEpoch: 2}

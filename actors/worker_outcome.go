@@ -84,7 +84,11 @@ func runChange(r *Run, m *ended, o messages.Outcome, by string) store.Change {
 		by = ""
 	}
 	if m.unstarted && r.stop != stopCancel || m.neverRan && halted {
-		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true, By: by}
+		why := o.Error.Message
+		if m.restoring {
+			why = m.crashed
+		}
+		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why, Delay: m.delay, Unstarted: true, By: by}
 	}
 	if o.Status != messages.Abandoned {
 		return &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o, WorkerID: e.WorkerID}

@@ -71,6 +71,7 @@ type runEnd struct {
 	stopText    string
 	crashed     string
 	unstarted   bool
+	restoring   bool
 	close       bool
 	leaves      bool // the worker's end has begun
 	retires     bool // it begins now
@@ -82,9 +83,11 @@ func (e runEnd) decide() (checkinStep, lifecycle.Failure) {
 	switch {
 	case e.leaves, e.stop == stopHalt:
 		return checkinEnds, lifecycle.Failure{}
+	case e.restoring: // whatever its times were
+		return checkinFails, lifecycle.Failure{Kind: lifecycle.RestoreDied, Text: e.crashed}
 	case e.stop == stopTimeout, e.stop == stopStalled: // also where stopping it took the worker along
 		return checkinFails, lifecycle.Failure{Kind: lifecycle.CommandTimedOut, Text: e.stopText}
-	case e.unstarted:
+	case e.unstarted && e.stop != stopCancel:
 		return checkinFails, lifecycle.Failure{Kind: lifecycle.CheckoutFailed, Text: e.crashed}
 	case e.crashed != "":
 		return checkinFails, lifecycle.Failure{Kind: lifecycle.ProcessExited, Text: e.crashed, Asked: e.stop == stopCancel}
@@ -100,7 +103,7 @@ func (e runEnd) decide() (checkinStep, lifecycle.Failure) {
 func (v *recovery) checkin(r *Run, m *ended, c *checkin, items []Item) {
 	_, leaves := v.worker.leaves()
 	step, failure := runEnd{
-		stop: r.stop, stopText: r.stopText, crashed: m.crashed, unstarted: m.unstarted, close: m.close,
+		stop: r.stop, stopText: r.stopText, crashed: m.crashed, unstarted: m.unstarted, restoring: m.restoring, close: m.close,
 		leaves: leaves, retires: v.worker.retires(), probesFirst: v.shaky || v.prober.due && v.runner.Traits().Probes,
 	}.decide()
 	switch step {

@@ -158,15 +158,15 @@ func (s *runSlot) restored(r *Run, found kept) {
 				r.Execution.Session, s.cfg.PoolName, r.Execution.Session),
 		})
 	default:
-		r.Restore, r.Behind, r.tried = found.state, found.behind, found.state != nil
+		r.Restore, r.Behind, r.tries = found.state, found.behind, found.tries
 		s.give(r)
 	}
 }
 
 // answered notes that the program has answered to its session's state: what ends it from here on is the run's.
 func (s *runSlot) answered(p messages.Placement) {
-	if r := s.run; r != nil && r.Placement() == p && r.tried {
-		r.tried = false
+	if r := s.run; r != nil && r.Placement() == p && r.tries > 0 {
+		r.tries = 0
 		s.endTry(r.Execution)
 	}
 }
@@ -188,6 +188,7 @@ func (s *runSlot) endTry(e *messages.Execution) {
 type kept struct {
 	state  json.RawMessage
 	behind int64
+	tries  int // in a row without an answer, this one included
 	broken bool
 }
 
@@ -220,7 +221,7 @@ func (c *WorkerConfig) kept(ctx context.Context, e *messages.Execution) (kept, e
 		c.Logger.Error("session state set aside: it ended each worker that it was given back to", "session", e.Session, "pool", c.PoolName, "tries", tries-1)
 		return kept{broken: true}, nil
 	}
-	return kept{state: state, behind: session.Runs - session.SnapshotRuns}, nil
+	return kept{state: state, behind: session.Runs - session.SnapshotRuns, tries: tries}, nil
 }
 
 // stop begins the stop ladder of the run. The first cause counts.
@@ -230,8 +231,8 @@ func (s *runSlot) stop(cause stopCause, why string) {
 		return
 	}
 	r.stop, r.stopText = cause, why
-	if r.tried && (cause == stopCancel || cause == stopHalt) { // Troupe ends the program, and not the state
-		r.tried = false
+	if r.tries > 0 && (cause == stopCancel || cause == stopHalt) { // Troupe ends the program, and not the state
+		r.tries = 0
 		s.endTry(r.Execution)
 	}
 	r.ladder = process.StopRun(s.target(r), s.world.Now(), s.runner.Traits().Cancels, s.cfg.Graces)

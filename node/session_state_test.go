@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,10 +37,18 @@ func TestAStateThatEndsWorkersIsSetAside(t *testing.T) {
 	k.kept("s", 1)
 	k.kill()
 	before := k.worker("py.lab", 0).Generation
-	e := k.run("py.count", nil, s)
+	id := k.submit("py.count", nil, s)
+	k.until("why says what the state has done", func() bool {
+		x, err := k.Backend.Why(t.Context(), id)
+		require.NoError(t, err)
+		return strings.Contains(x.Message, "of 3 times without an answer, last to worker")
+	})
+	require.Equal(t, messages.Completed, k.run("py.count", nil).Status, "a neighbour has the worker meanwhile")
+	e := k.await(id)
 	c := result[counted](t, e)
 	require.Equal(t, []any{1, true}, []any{c.Count, c.Lost}, "it has begun anew, and is told so")
 	require.EqualValues(t, before+3, k.worker("py.lab", 0).Generation, "three workers ended")
+	require.Zero(t, k.worker("py.lab", 0).Restarts, "none is counted")
 	require.Zero(t, e.CrashCount)
 	require.Zero(t, e.RetryCount)
 	require.Equal(t, messages.Completed, k.run("py.count", nil).Status)

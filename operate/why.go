@@ -51,6 +51,7 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 	default:
 		q.askPool(ctx, &e, &x)
 	}
+	q.stateTried(ctx, &e, &x)
 	answer := q.cfg.Retries(ctx, &e)
 	x.Retry = &answer
 	return x, nil
@@ -142,7 +143,6 @@ func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view
 		reason = halted
 	}
 	x.Reason, x.Message, x.WhatToDo = reason.String(), reason.Sentence(), reason.Advice()
-	q.stateTried(limited, e, x)
 	if answer.Detail != "" {
 		x.Message += ": " + messages.ClipText(answer.Detail, FailureMax)
 	}

@@ -26,12 +26,44 @@ const (
 	UnhealthyGrade              // unhealthy by its faults in a row or its failure rate
 	CloseRequested              // no failure: a result asked for a new worker
 	NodeShort                   // the node lacks descriptors, memory or processes to start a program
+	RestoreDied                 // the process ended while a session's state was restored
 )
 
 var failureNames = [...]string{
 	"unknown", "process_exited", "checkout_failed", "probe_failed", "probe_timed_out", "init_failed", "init_timed_out",
 	"command_timed_out", "action_error", "worker_fault", "dead_lettered", "late_failure", "unhealthy_grade", "close_requested",
-	"node_short",
+	"node_short", "restore_died",
+}
+
+// Charged is what the end of a worker's process is counted against.
+type Charged uint8
+
+// What can be charged.
+const (
+	ChargedNode      Charged = iota // nothing that ran: whoever ended it, or the worker itself
+	ChargedPack                     // the code of the pack: its modules were loaded, and the worker was never ready
+	ChargedState                    // the stored state of a session, which was being restored
+	ChargedExecution                // the execution whose code had its run
+)
+
+// Death is what is known of the end of a worker's process.
+type Death struct {
+	Starting  bool // hello was not answered
+	Restoring bool // a session's state was given to it, it had not answered, and nobody had asked for its end
+	Running   bool // an execution's code had been given its run
+}
+
+// Charge says what a death is counted against: one of them, and never another.
+func (d Death) Charge() Charged {
+	switch {
+	case d.Starting:
+		return ChargedPack
+	case d.Running:
+		return ChargedExecution
+	case d.Restoring:
+		return ChargedState
+	}
+	return ChargedNode
 }
 
 // FailureKinds lists every kind.

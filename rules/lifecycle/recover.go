@@ -47,13 +47,14 @@ const (
 	CauseClosedByClient     Cause = "closed_by_client"
 	CauseNonRecoverable     Cause = "non_recoverable"
 	CauseNodeShort          Cause = "node_short"
+	CauseSessionState       Cause = "session_state"
 	CauseEnding             Cause = "ending" // the worker is going anyway; its failure changes nothing
 )
 
 // Removes reports whether a worker that was ready is taken away at once for this cause, rather than stopped in order:
 // it has gone already, or cannot be trusted to stop.
 func (c Cause) Removes() bool {
-	return c == CausePortFailure || c == CauseCheckoutFailed || c == CauseNonRecoverable
+	return c == CausePortFailure || c == CauseCheckoutFailed || c == CauseSessionState || c == CauseNonRecoverable
 }
 
 // The limits of the recovery table.
@@ -112,6 +113,10 @@ func Recover(f Failure, s Snapshot) Verdict {
 		return v
 	case CheckoutFailed:
 		return end(Remove, CauseCheckoutFailed, s, Error)
+	case RestoreDied: // the state is charged, so no restart of the pool is: the store bounds how often one is tried
+		v := end(Remove, CauseSessionState, s, Error)
+		v.Wanted = true
+		return v
 	case CloseRequested:
 		v := end(Replace, CauseClosedByClient, s, ClosedByClient)
 		v.Wanted = true

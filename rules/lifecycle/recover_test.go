@@ -51,6 +51,7 @@ func TestRecover(t *testing.T) {
 		{"checkout failed, idle", fail(CheckoutFailed), idle, checkout},
 		{"checkout failed, busy", fail(CheckoutFailed), running, checkout},
 		{"checkout failed, degraded", fail(CheckoutFailed), degraded, checkout},
+		{"a restore ended it", fail(RestoreDied), checkin, wanted(end(Remove, "session_state", Error))},
 		{"first probe failed", fail(ProbeFailed), with(idle, 1, 0), probe(Degraded, HealthCheckFailed)},
 		{"second probe failed", fail(ProbeTimedOut), with(degraded, 2, 0), probe(0, NoReason)},
 		{"third probe failed", fail(ProbeFailed), with(degraded, 3, 0), limit},
@@ -135,4 +136,19 @@ func TestFailuresHaveNames(t *testing.T) {
 	text, err := Replace.MarshalText()
 	require.NoError(t, err)
 	require.Equal(t, "replace", string(text))
+}
+
+func TestEachDeathIsChargedToOne(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		death Death
+		want  Charged
+	}{
+		"while modules were loaded": {Death{Starting: true}, ChargedPack},
+		"the code had its run":      {Death{Running: true}, ChargedExecution},
+		"a state was given back":    {Death{Restoring: true}, ChargedState},
+		"it was idle, or was ended": {Death{}, ChargedNode},
+	} {
+		require.Equal(t, c.want, c.death.Charge(), name)
+	}
 }
