@@ -18,9 +18,10 @@ func (r *Router) load(l roster.Load) {
 	query := store.DueQuery{
 		Pool: r.Config.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
 	}
+	served := r.served()
 	r.ask(part.StoreTimeout, func(ctx context.Context) func() {
 		answer := roster.Loaded{Failed: true}
-		page, err := r.Config.Store.Due(ctx, query)
+		page, err := due(ctx, r.Config.Store, query, served)
 		if err != nil {
 			r.Config.Logger.Log(part.FirstWarns(!r.Halts()), "due executions not read, looking again", "error", err)
 		} else {
