@@ -89,6 +89,7 @@ type (
 		output    messages.Output
 		restored  bool          // the run's session had all of its state back
 		lost      bool          // the code was told that its session's state was lost
+		unserved  string        // the node does not serve the action, in words
 		neverRan  bool          // the code never heard of it, and never will
 		close     bool          // the code asked for a new worker
 		crashed   string        // the code took its worker with it; why, in words

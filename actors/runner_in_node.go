@@ -55,10 +55,7 @@ func (g *inNodeRunner) Begin(post func(any)) {
 func (g *inNodeRunner) Run(r *Run) {
 	handler, ok := g.handlers[r.Action.Entrypoint]
 	if !ok {
-		g.post(&ended{placement: r.Placement(), neverRan: true, outcome: failed(&messages.Error{
-			Code:    messages.CodeActionNotFound,
-			Message: fmt.Sprintf("action %s: no handler %q is registered in this binary", r.Action.Ref, r.Action.Entrypoint),
-		})})
+		g.post(&ended{placement: r.Placement(), unserved: fmt.Sprintf("%s%s: no handler %q is registered in this binary", NotServed, r.Action.Ref, r.Action.Entrypoint)})
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -28,8 +28,10 @@ type WorkerConfig struct {
 	Incarnation messages.Incarnation
 	Lease       *Lease       // of the node; nil: always holds
 	Clock       *clock.Clock // the store's; nil: the machine's
-	Logger      hclog.Logger
-	Feeds       *Feeds
+	// NoWorkerDeadline bounds how long an execution is handed back because nobody serves its action, from its first placement on; 0: an hour.
+	NoWorkerDeadline time.Duration
+	Logger           hclog.Logger
+	Feeds            *Feeds
 	// Sessions loads and keeps snapshots; nil: none are kept.
 	Sessions store.Sessions
 	// Failures keeps what failed after its run; nil: it is logged alone.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -21,6 +22,10 @@ func (w *Worker) ended(m *ended) {
 	}
 	if m.short != nil {
 		w.notStarted(r, m.short)
+		return
+	}
+	if m.unserved != "" {
+		w.notServed(r, m)
 		return
 	}
 	took := w.world.Now().Sub(r.Started)
@@ -85,6 +90,57 @@ func (w *Worker) putBack(r *Run, why error) Item {
 	return w.item(&store.Rescue{
 		ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why.Error(), Unstarted: true,
 		Delay: retry.ShortageDelay(int(e.Attempt)),
+	})
+}
+
+// unservedFor is how long an execution is handed back by default.
+const unservedFor = time.Hour
+
+// notServed hands back an execution whose action this node does not serve: another node of the pool may. Once it has waited for long, it
+// ends. The worker has done nothing and is held to nothing.
+func (w *Worker) notServed(r *Run, m *ended) {
+	e := r.Execution
+	since := time.Duration(0)
+	if !e.FirstPlacedAt.IsZero() {
+		since = w.cfg.Clock.Since(e.FirstPlacedAt)
+	}
+	end := &ended{placement: m.placement, neverRan: true, outcome: failed(&messages.Error{
+		Code: messages.CodeNoNodeServes, Message: fmt.Sprintf("%s; nor did the others that it came to, for %s", m.unserved, since.Round(time.Second)), FailedBy: messages.FailedByWorker,
+	})}
+	var item Item
+	switch {
+	case r.stop == stopCancel:
+		end.outcome = failed(&messages.Error{Code: messages.CodeCancelled, Message: r.stopText})
+		item = w.finish(r, end, settleStop(r, end), 0, false)
+	case since >= cmp.Or(w.cfg.NoWorkerDeadline, unservedFor):
+		item = w.finish(r, end, end.outcome, 0, false)
+	default:
+		item = w.item(&store.Rescue{
+			ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + m.unserved, Unstarted: true, Delay: retry.UnservedDelay(int(e.Attempt)),
+		})
+		w.leaveSession(e)
+	}
+	w.traceEnd(r, &item, &end.outcome)
+	w.cfg.Feeds.Close(e.ID)
+	w.recovery.checkin(r, end, &checkin{outcome: end.outcome}, []Item{item})
+}
+
+// leaveSession ends the binding of a session to this worker where none of its runs has finished here, so that its next one may be placed on a
+// node that serves it.
+func (w *Worker) leaveSession(e *messages.Execution) {
+	if e.Session == "" || !e.SessionHit || w.cfg.Sessions == nil {
+		return
+	}
+	binding := store.Binding{Pool: w.cfg.PoolName, Session: e.Session, Epoch: e.SessionEpoch, Worker: e.Worker}
+	w.world.Beside(fetchWithin, func(ctx context.Context) func() {
+		session, err := w.cfg.Sessions.GetSession(ctx, binding.Pool, binding.Session)
+		if err == nil && session.FinishedEpoch < binding.Epoch {
+			_, err = w.cfg.Sessions.Unbind(ctx, []store.Binding{binding})
+		}
+		if err != nil {
+			w.cfg.Logger.Warn("session stays bound to a worker that does not serve it", "worker", w.id, "session", binding.Session, "error", err)
+		}
+		return nil
 	})
 }
 

@@ -36,6 +36,9 @@ type restorer interface {
 	entered(e *messages.Execution)
 }
 
+// NotServed begins what is said of an execution that came to a worker whose node does not serve its action.
+const NotServed = "this node does not serve action "
+
 // put takes an execution on.
 func (s *runSlot) put(e *messages.Execution) *Run {
 	now := s.world.Now()
@@ -50,9 +53,7 @@ func (s *runSlot) start(cancelled bool) {
 	r, e := s.run, s.run.Execution
 	action, ok := s.cfg.Action(e.Action, e.Version)
 	if !ok {
-		s.neverRan(r, &messages.Error{
-			Code: messages.CodeActionNotFound, Message: fmt.Sprintf("this node does not serve action %s", e.Action),
-		})
+		s.world.After(0, func() { s.worker.ended(&ended{placement: r.Placement(), unserved: NotServed + e.Action}) })
 		return
 	}
 	r.Action = action

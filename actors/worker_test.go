@@ -70,15 +70,30 @@ func TestARedeliveredPlacementRunsOnce(t *testing.T) {
 	})
 }
 
-func TestAnUnknownActionIsNotFound(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := play(t, &act{traits: lives}, nil)
-		p := s.rows.add(func(e *messages.Execution) { e.Action = "gone" })
-		s.give(p)
-		require.Equal(t, messages.CodeActionNotFound, s.rows.get(p).Error.Code)
-		require.Empty(t, s.act.ran())
-		s.is(lifecycle.Ready)
-	})
+// An action that this node does not serve may be served by another one: the worker hands its execution back, and ends it only after long.
+func TestAnActionThatIsNotServedIsHandedBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		since  time.Duration // its first placement
+		status messages.Status
+	}{
+		"just placed": {0, messages.Requested}, "placed long ago": {2 * time.Hour, messages.Failed}, "an hour, but for a second": {time.Hour - time.Second, messages.Requested},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := play(t, &act{traits: lives}, nil)
+				p := s.rows.add(func(e *messages.Execution) { e.Action, e.FirstPlacedAt = "gone", time.Now().Add(-c.since) })
+				s.give(p)
+				e := s.rows.get(p)
+				require.Equal(t, c.status, e.Status)
+				if c.status == messages.Failed {
+					require.Equal(t, messages.CodeNoNodeServes, e.Error.Code)
+				}
+				require.Zero(t, e.CrashCount)
+				require.Empty(t, s.act.ran())
+				s.is(lifecycle.Ready)
+			})
+		})
+	}
 }
 
 func TestThreeFaultsDegradeAndAProbeRestores(t *testing.T) {

@@ -13,20 +13,21 @@ type Code string
 
 // The codes that Troupe writes.
 const (
-	CodeNoWorkers          Code = "no_workers"           // no fresh worker of the pool
-	CodeQueueTimeout       Code = "queue_timeout"        // the message expired in the worker's queue
-	CodeStartTimeout       Code = "start_timeout"        // not started within scheduled_timeout of its first placement
-	CodeQueueDeadline      Code = "queue_deadline"       // waited for busy workers past its own queue deadline
-	CodeTimeout            Code = "timeout"              // ran past its run deadline
-	CodeStalled            Code = "stalled"              // no sign of progress for the action's stall timeout
-	CodeWorkerLost         Code = "worker_lost"          // its worker died while it ran
-	CodePoisoned           Code = "poisoned"             // killed its worker as often as the poison limit allows
-	CodeCancelled          Code = "cancelled"            // cancelled by a caller
-	CodeSessionBusy        Code = "session_busy"         // strict_fail: the bound worker is not free
-	CodeSessionLost        Code = "session_lost"         // strict_fail: the bound worker is gone
-	CodeSessionStateBroken Code = "session_state_broken" // strict_fail: its stored state ended each worker that it was given back to
-	CodeSessionExpired     Code = "session_expired"      // the binding idled out
-	CodeInvalidParameters  Code = "invalid_parameters"   // parameters break the action's schema
+	CodeNoWorkers          Code = "no_workers"            // no fresh worker of the pool
+	CodeNoNodeServes       Code = "no_node_serves_action" // no node that was tried serves the action, until the end of its wait
+	CodeQueueTimeout       Code = "queue_timeout"         // the message expired in the worker's queue
+	CodeStartTimeout       Code = "start_timeout"         // not started within scheduled_timeout of its first placement
+	CodeQueueDeadline      Code = "queue_deadline"        // waited for busy workers past its own queue deadline
+	CodeTimeout            Code = "timeout"               // ran past its run deadline
+	CodeStalled            Code = "stalled"               // no sign of progress for the action's stall timeout
+	CodeWorkerLost         Code = "worker_lost"           // its worker died while it ran
+	CodePoisoned           Code = "poisoned"              // killed its worker as often as the poison limit allows
+	CodeCancelled          Code = "cancelled"             // cancelled by a caller
+	CodeSessionBusy        Code = "session_busy"          // strict_fail: the bound worker is not free
+	CodeSessionLost        Code = "session_lost"          // strict_fail: the bound worker is gone
+	CodeSessionStateBroken Code = "session_state_broken"  // strict_fail: its stored state ended each worker that it was given back to
+	CodeSessionExpired     Code = "session_expired"       // the binding idled out
+	CodeInvalidParameters  Code = "invalid_parameters"    // parameters break the action's schema
 	CodeTooLarge           Code = "parameters_too_large"
 	CodeResultTooLarge     Code = "result_too_large"
 	CodeResultNotJSON      Code = "result_not_json"  // a result or a chunk that is no JSON, see CheckJSON
@@ -49,7 +50,7 @@ var reserved = map[Code]bool{
 	CodeNoWorkers: true, CodeQueueTimeout: true, CodeStartTimeout: true, CodeQueueDeadline: true, CodeTimeout: true, CodeStalled: true,
 	CodeWorkerLost: true, CodePoisoned: true, CodeCancelled: true, CodeSessionBusy: true, CodeSessionLost: true, CodeSessionExpired: true,
 	CodeTooLarge: true, CodeUnstorable: true, CodeActionNotFound: true, CodeNodeShutdown: true, CodeLimit: true,
-	CodeSessionStateBroken: true, CodeCannotStart: true, "no_node_serves_action": true,
+	CodeSessionStateBroken: true, CodeCannotStart: true, CodeNoNodeServes: true,
 	"worker_unavailable": true, "heartbeat_stale": true, "worker_heartbeat_stale": true, // as older nodes say it
 }
 

@@ -23,6 +23,7 @@ func (c Code) Advice() string {
 
 var failures = [...]Failure{
 	{CodeNoWorkers, "the pool had no live worker", "`troupe pools` shows whether it is broken, and why. With `on_no_worker: wait` in the action, executions wait instead."},
+	{CodeNoNodeServes, "no node that it was placed on serves its action, for `executor.no_worker_deadline`", "Load its pack on a node (`troupe reload`), then retry it."},
 	{CodeTimeout, "it ran past `timeout_seconds`, and was stopped", "Raise the timeout, or find the slow part in `troupe logs ID`."},
 	{CodeStalled, "no progress for `stall_timeout`", "Call `ctx.progress` more often in the code."},
 	{CodeWorkerLost, "its process or its node ended while it ran", "`exit` and `stderr` in `troupe get ID` say how. `idempotent: true` or `max_retries` in the action lets Troupe repeat it. " +

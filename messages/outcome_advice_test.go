@@ -18,7 +18,7 @@ func TestEveryFailureHasAdvice(t *testing.T) {
 		require.NotEmpty(t, f.Meaning, "%s", f.Code)
 		require.True(t, f.Code.Known(), "%s", f.Code)
 	}
-	require.Len(t, seen, 28)
+	require.Len(t, seen, 29)
 	require.Empty(t, messages.Code("of_an_action").Advice())
 	require.False(t, messages.Code("of_an_action").Known())
 	require.False(t, messages.Code("").Known())

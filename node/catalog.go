@@ -122,6 +122,11 @@ func (c *catalog) set() *pack.Set { return c.packs.Load() }
 
 func (c *catalog) action(ref, _ string) (*messages.Action, bool) { return c.set().Action(ref) }
 
+func (c *catalog) serves(ref string) bool {
+	_, ok := c.action(ref, "")
+	return ok
+}
+
 // redact removes the action's secret parameters, and the secrets of its pool from the others.
 func (c *catalog) redact(ref string, parameters json.RawMessage) json.RawMessage {
 	a, ok := c.action(ref, "")

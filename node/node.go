@@ -106,7 +106,7 @@ func (n *Node) assemble() {
 	operations := newOperations(b, n.operator)
 	n.monitors = &monitors{
 		base: b, beats: heartbeats, bridges: n.bridges, operator: n.operator, routing: n.routing, sweeper: sweeps,
-		unserved: newUnservedPools(b, n.operator.Remote, sweeps), findings: n.findings, bulk: operations, past: &keyframes{base: b, operator: n.operator},
+		unserved: newUnservedPools(b, n.catalog, n.operator.Remote, sweeps), findings: n.findings, bulk: operations, past: &keyframes{base: b, operator: n.operator},
 	}
 	ready := &readiness{
 		base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox, short: short,
@@ -175,7 +175,7 @@ func (n *Node) startTree(ctx context.Context) error {
 func (n *Node) newOperator(feeds *actors.Feeds, outcomes *actors.Outcomes, answers *retries) *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: n.self,
-		Mailboxes: n.mailboxes, Journal: n.journal.add, Readings: n.findings.readings, Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes, Runs: n.runs,
+		Mailboxes: n.mailboxes, Journal: n.journal.add, Readings: n.findings.readings, Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes, Runs: n.runs, Serves: n.catalog.serves,
 		MarkPool: func(v *view.Pool) { n.reloader.refused.Load().mark(v) }, Retries: answers.answer,
 		Retains: n.cfg.RetainExecutions, Recorded: n.cfg.RetainJournal, Transitions: n.cfg.RetainEvents, Counted: n.cfg.minutesKept(), Hours: n.cfg.RetainCounts, SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,
 		Grades: operate.Grades{Thresholds: n.cfg.thresholds(), StalenessTimes: n.cfg.StalenessMultiplier},

@@ -102,8 +102,15 @@ func inARow(joining joining, parts ...part) func(*testing.T) {
 func joinAs(t *testing.T, pack string, change func(*node.Config), names ...string) *ring {
 	t.Helper()
 	servers.Unraced(t)
+	amqp, settings := ringBroker(t)
+	return startRing(t, pack, amqp, settings, change, names)
+}
+
+// ringBroker is the RabbitMQ of a ring, whose shared queues are deleted in the end.
+func ringBroker(t *testing.T) (amqp string, settings broker.Settings) {
+	t.Helper()
 	amqp, prefix := servers.RabbitMQ(t)
-	settings := broker.Settings{Prefix: prefix, Classic: true}
+	settings = broker.Settings{Prefix: prefix, Classic: true}
 	t.Cleanup(func() { // after the nodes' end
 		client, err := rabbitmq.Open(context.Background(), rabbitmq.Config{URL: amqp, WaitAtOpen: true})
 		require.NoError(t, err)
@@ -113,7 +120,7 @@ func joinAs(t *testing.T, pack string, change func(*node.Config), names ...strin
 		require.NoError(t, client.Delete(ctx, settings.DeadLetterQueue()))
 		require.NoError(t, client.Close())
 	})
-	return startRing(t, pack, amqp, settings, change, names)
+	return amqp, settings
 }
 
 // startRing starts the nodes of a ring on a RabbitMQ, or on none where the address is empty.

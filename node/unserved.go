@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/store"
@@ -25,14 +26,16 @@ type unservedPools struct {
 	incarnation messages.Incarnation
 	every       time.Duration // between two heartbeats of this node's workers
 	shared      bool          // other nodes may use the store
+	deadline    time.Duration // of waiting for any worker
+	serves      func(action string) bool
 
 	by map[string]*unassigned // those whose work waits and that this node does not have
 }
 
-func newUnservedPools(b *base, remote *operate.RemoteWorkers, s *sweeper) *unservedPools {
+func newUnservedPools(b *base, c *catalog, remote *operate.RemoteWorkers, s *sweeper) *unservedPools {
 	return &unservedPools{
 		store: b.store, clock: &b.clock, pools: b.pools, remote: remote, sweeper: s, incarnation: b.incarnation,
-		every: b.cfg.HeartbeatInterval, shared: b.cfg.full(), by: map[string]*unassigned{},
+		every: b.cfg.HeartbeatInterval, shared: b.cfg.full(), deadline: b.cfg.NoWorkerDeadline, serves: c.serves, by: map[string]*unassigned{},
 	}
 }
 
@@ -61,12 +64,20 @@ func (p *unservedPools) end(ctx context.Context) error {
 		}
 	}
 	maps.DeleteFunc(p.by, func(pool string, _ *unassigned) bool { return !slices.Contains(unserved, pool) })
-	if len(unserved) == 0 {
+	late := p.lateOwn(depths)
+	if len(unserved) == 0 && len(late) == 0 {
 		return nil
 	}
 	served, err := p.served(ctx)
 	if err != nil {
 		return err
+	}
+	for _, pool := range late {
+		if len(served[pool]) == 0 { // another node of the pool may serve what this one does not
+			if err := p.endActions(ctx, pool); err != nil {
+				return err
+			}
+		}
 	}
 	unserved = slices.DeleteFunc(unserved, func(pool string) bool {
 		if len(served[pool]) > 0 {
@@ -88,6 +99,40 @@ func (p *unservedPools) end(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// lateOwn are the pools of this node for which something has waited for longer than nobody may.
+func (p *unservedPools) lateOwn(depths []store.Depth) (late []string) {
+	for _, d := range depths {
+		if d.Status == messages.Requested && p.pools.Has(d.Pool) && !d.Oldest.IsZero() && p.clock.Since(d.Oldest) >= p.deadline {
+			late = append(late, d.Pool)
+		}
+	}
+	return late
+}
+
+// endActions ends what has been due in a pool for as long as it may wait for a worker, and whose action this node does not serve.
+func (p *unservedPools) endActions(ctx context.Context, pool string) error {
+	f := store.Filter{Pools: []string{pool}, Statuses: []messages.Status{messages.Requested}, Limit: sweepBatch, Oldest: true}
+	for range sweepBatches {
+		page, err := p.store.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		_, err = p.sweeper.batch(ctx, page.Executions, func(_ context.Context, e *messages.Execution) store.Change {
+			if p.serves(e.Action) || p.clock.Since(e.RunAt) < p.deadline {
+				return nil
+			}
+			return p.sweeper.end(e, messages.CodeNoNodeServes, actors.NotServed+e.Action+", and there is no other node of pool "+pool, failedBySweep)
+		})
+		if err != nil {
+			return err
+		}
+		if f.After = page.Next; f.After == 0 {
+			break
+		}
+	}
+	return nil
 }
 
 // endWork ends what is due of a pool that nobody serves, page by page of all that waits there. A round goes over a bounded

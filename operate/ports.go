@@ -50,6 +50,8 @@ type Config struct {
 	Journal func(e messages.JournalEntry)
 	// MarkPool adds to the view of a pool of this node what its last reload came to.
 	MarkPool func(*view.Pool)
+	// Serves reports whether this node serves an action.
+	Serves func(action string) bool
 	// Retries says whether a retry follows an execution, or why none does.
 	Retries func(context.Context, *messages.Execution) view.Retry
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
@@ -43,11 +44,17 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 		if e.TakeBacks > 0 {
 			x.WhatToDo = roster.BackedOff.Advice()
 			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row, and waits before it is placed again", e.TakeBacks)
+		} else if why := q.handedBack(ctx, &e); why != "" {
+			x.Reason, x.Message = string(messages.CodeNoNodeServes), "the workers that it has come to cannot run it ("+why+"); it is placed again"
+			x.WhatToDo = "Load its pack on a node (`troupe reload`), or cancel the execution. It ends after `executor.no_worker_deadline`."
 		}
 	case q.heldRemotely(&e):
 		reason := remoteReasons[e.Status]
 		x.Reason, x.Message = reason.String(), fmt.Sprintf("%s; its worker is %s, of another node", reason.Sentence(), e.WorkerID)
 		x.WhatToDo = reason.Advice()
+	case e.Status == messages.Requested && q.cfg.Pools.Has(e.Pool) && q.cfg.Serves != nil && !q.cfg.Serves(e.Action):
+		x.Reason, x.Message = string(messages.CodeNoNodeServes), actors.NotServed+e.Action+"; it waits for a node of pool "+e.Pool+" that does"
+		x.WhatToDo = "Load its pack on a node (`troupe reload`), or cancel the execution. Where no other node has the pool, it ends after `executor.no_worker_deadline`."
 	default:
 		q.askPool(ctx, &e, &x)
 	}
@@ -55,6 +62,23 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 	answer := q.cfg.Retries(ctx, &e)
 	x.Retry = &answer
 	return x, nil
+}
+
+// handedBack is what the last worker said that an execution has come to, where its node does not serve the action; empty: it does, or has not
+// said.
+func (q *executions) handedBack(ctx context.Context, e *messages.Execution) string {
+	if e.Attempt == 0 {
+		return ""
+	}
+	events, err := q.cfg.Store.Events(ctx, e.ID)
+	if err != nil || len(events) == 0 {
+		return ""
+	}
+	_, why, found := strings.Cut(events[len(events)-1].Reason, actors.NotServed)
+	if !found {
+		return ""
+	}
+	return actors.NotServed + why
 }
 
 // adviceAfter is what a person does about an execution that did not complete.

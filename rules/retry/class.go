@@ -69,6 +69,7 @@ func Known(reason string) bool {
 var codes = map[messages.Code]Class{
 	messages.CodeStalled:        Timeout, // a timeout by another clock
 	messages.CodeActionError:    Exception,
+	messages.CodeNoNodeServes:   NoWorkers, // none that can run it
 	messages.CodeTooLarge:       TooLarge,
 	messages.CodeResultTooLarge: TooLarge,
 	messages.CodeSessionExpired: SessionLost,

@@ -35,6 +35,18 @@ func ShortageDelay(attempt int) time.Duration {
 // takeBackSteps is how many take-backs there are at most until the longest delay.
 const takeBackSteps = 16
 
+// The back-off of an execution that comes to workers whose nodes do not serve its action. The first are short: other nodes of the pool may.
+const (
+	unservedFirst = 50 * time.Millisecond
+	unservedSteps = 10
+)
+
+// UnservedDelay is how long an execution waits that a worker has handed back at this attempt, from 1, because its node does not serve the
+// action: 50 ms doubling to 30 s.
+func UnservedDelay(attempt int) time.Duration {
+	return min(unservedFirst<<min(max(attempt-1, 0), unservedSteps), takeBackMax)
+}
+
 // Expires reports whether the dead letter of a placement ends the execution: it still stands as that placement left it. Any other
 // has been claimed, placed again or ended since.
 func Expires(e *messages.Execution, attempt messages.Attempt) bool {
