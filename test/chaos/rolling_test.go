@@ -54,12 +54,17 @@ func TestWholeRollingRestarts(t *testing.T) {
 // rollingRestarts stops and starts three nodes in turn, under load. Because of that no work may fail or start twice, and no
 // session whose workers can store its state may lose it.
 func rollingRestarts(t *testing.T, s storm) {
-	random := rand.New(rand.NewPCG(seed(t), 5))
 	paths, err := built()
 	require.NoError(t, err)
+	rolling(t, s, paths.troupe, nil)
+}
+
+// rolling does so with nodes of one binary, which may be replaced by another one before the i-th start.
+func rolling(t *testing.T, s storm, first string, next func(i int) string) {
+	random := rand.New(rand.NewPCG(seed(t), 5))
 	f := newShared(t, s.env()...)
 	for _, name := range []string{"a", "b", "c"} {
-		f.join(name, paths.troupe, "pack")
+		f.join(name, first, "pack")
 	}
 	f.start()
 	f.alternate(s)
@@ -79,6 +84,9 @@ func rollingRestarts(t *testing.T, s storm) {
 		began := time.Now()
 		offline = append(offline, n.goOffline(other))
 		n.exited()
+		if next != nil {
+			n.troupe = next(i)
+		}
 		n.start()
 		f.well()
 		restarted = append(restarted, time.Since(began))

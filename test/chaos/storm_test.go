@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 type storm struct {
 	executions, injections, sessions, callers int
 	inject                                    func(*node, *rand.Rand)
+	first                                     string // the node's binary at its first start; empty: the one that is built
 	// gentle: the faults lose nothing, so no work may be abandoned and no session may lose its state.
 	gentle bool
 	// stretch multiplies the duration of Python and Go runs; 0: 1.
@@ -215,6 +217,7 @@ func (s storm) env() (env []string) {
 func underLoad(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 1))
 	n := newNode(t, "pack", s.env()...)
+	n.troupe = cmp.Or(s.first, n.troupe)
 	c := &caller{node: n}
 	n.start()
 	n.ready()
