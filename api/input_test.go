@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
@@ -51,16 +50,6 @@ func TestDepthAroundItsLimit(t *testing.T) {
 	read[form.BatchView](t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax)+`]}`), 201)
 	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax+1)+`]}`), 400, messages.CodeInvalidJSON, "executions[0]")
 	refused(t, ask(t, h, "POST", executionsPath, strings.Repeat("[", 1_000_000)), 400, messages.CodeInvalidJSON, "100 levels")
-}
-
-func value(t *rapid.T, depth int) any {
-	switch rapid.IntRange(0, 2).Draw(t, "kind") * min(depth, 1) {
-	case 1:
-		return []any{value(t, depth-1), rapid.String().Draw(t, "text")}
-	case 2:
-		return map[string]any{rapid.SampledFrom([]string{`"`, `\`, `{[`, "a"}).Draw(t, "key"): value(t, depth-1)}
-	}
-	return rapid.SampledFrom([]string{`"`, `\"`, `\\`, `[[[[`, `}}}`, ""}).Draw(t, "leaf")
 }
 
 func TestBadBodies(t *testing.T) {

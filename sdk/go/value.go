@@ -102,7 +102,7 @@ func blame(v reflect.Value, depth int) string {
 
 // under puts a name in front of the path of a reason.
 func under(name, reason string) string {
-	path, why := "", reason
+	path, why := "", ""
 	if rest, whole := strings.CutPrefix(reason, "it "); whole {
 		why = " " + rest
 	} else {
