@@ -123,7 +123,7 @@ func (w *Worker) start(self *actor.PID, world World) {
 	w.condition.start()
 	w.runner = w.cfg.Runner(w.cfg, w.id, w.gen)
 	if w.runner.Traits().LongLived {
-		w.initial = w.world.After(w.cfg.InitTimeout, func() { w.begun(&begun{err: errInitTimeout}) })
+		w.initial = w.cfg.Awake.after(w.world, w.cfg.InitTimeout, func() { w.begun(&begun{err: errInitTimeout}) })
 	}
 	w.runner.Begin(w.post)
 }

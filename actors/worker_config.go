@@ -28,6 +28,7 @@ type WorkerConfig struct {
 	Incarnation messages.Incarnation
 	Lease       *Lease       // of the node; nil: always holds
 	Clock       *clock.Clock // the store's; nil: the machine's
+	Awake       *Awake       // of the node; nil: it is never frozen
 	// NoWorkerDeadline bounds how long an execution is handed back because nobody serves its action, from its first placement on; 0: an hour.
 	NoWorkerDeadline time.Duration
 	Logger           hclog.Logger

@@ -71,7 +71,7 @@ func (p *prober) start(busy bool) {
 	p.id++
 	p.running, p.began = true, p.world.Now()
 	id := p.id
-	p.timer = p.world.After(p.cfg.ProbeTimeout, func() { p.answered(&probed{id: id, err: errProbeLate}) })
+	p.timer = p.cfg.Awake.after(p.world, p.cfg.ProbeTimeout, func() { p.answered(&probed{id: id, err: errProbeLate}) })
 	p.runner.Probe(p.id, busy)
 }
 

@@ -89,7 +89,7 @@ func cancelledBy(r *Run) *messages.Error {
 // arm sets the run's timers. The run deadline in the row is the store's; this one counts from the start here.
 func (s *runSlot) arm(r *Run) {
 	if r.Execution.Timeout > 0 {
-		r.deadline = s.world.After(r.Execution.Timeout, func() {
+		r.deadline = s.cfg.Awake.after(s.world, r.Execution.Timeout, func() {
 			if s.run == r {
 				s.stop(stopTimeout, fmt.Sprintf("ran longer than its timeout of %s", r.Execution.Timeout))
 			}
@@ -102,11 +102,11 @@ func (s *runSlot) arm(r *Run) {
 
 // watch stops the run if it has given no sign of progress for its stall timeout after a while.
 func (s *runSlot) watch(r *Run, after time.Duration) {
-	r.stall = s.world.After(after, func() {
+	r.stall = s.cfg.Awake.after(s.world, after, func() {
 		if s.run != r {
 			return
 		}
-		if left := stallLeft(r.Execution.StallTimeout, r.sign, s.world.Now()); left > 0 {
+		if left := stallLeft(r.Execution.StallTimeout, r.sign, s.awake()); left > 0 {
 			s.watch(r, left)
 			return
 		}
@@ -122,10 +122,16 @@ func stallLeft(timeout time.Duration, sign, now time.Time) time.Duration {
 	return timeout - now.Sub(sign)
 }
 
+// awake is the time without that in which the node was frozen.
+func (s *runSlot) awake() time.Time {
+	now := s.world.Now()
+	return now.Add(-s.cfg.Awake.Frozen(now))
+}
+
 // signed notes a sign of progress of the run.
 func (s *runSlot) signed() {
 	if r := s.run; r != nil && r.stall != nil {
-		r.sign = s.world.Now()
+		r.sign = s.awake()
 	}
 }
 

@@ -24,6 +24,7 @@ type base struct {
 	store       *doubt         // opened while the node starts
 	broker      *shared        // opened while the node starts
 	clock       clock.Clock    // the store's
+	awake       actors.Awake   // of this process
 	system      *actors.System // made while the node starts, and with it the next two
 	recorder    *actor.PID
 	delivery    *actor.PID

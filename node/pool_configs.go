@@ -83,7 +83,7 @@ func orValue[T comparable](value, otherwise T) T {
 // worker is the configuration of the pool's workers.
 func (c *poolConfigs) worker(set *pack.Set, p *pack.Pool) actors.WorkerConfig {
 	return actors.WorkerConfig{
-		Lease: c.member.lease, Clock: &c.clock, NoWorkerDeadline: c.cfg.NoWorkerDeadline, Tracer: c.tracer, Logger: c.logger.Named("worker").With("pool", p.Name), Feeds: c.feeds, Sessions: c.store, Failures: c.store,
+		Lease: c.member.lease, Clock: &c.clock, Awake: &c.awake, NoWorkerDeadline: c.cfg.NoWorkerDeadline, Tracer: c.tracer, Logger: c.logger.Named("worker").With("pool", p.Name), Feeds: c.feeds, Sessions: c.store, Failures: c.store,
 		Runner: c.runner(set, p, c.catalog.secrets.use), Action: c.catalog.action, Thresholds: c.cfg.thresholds(), CountActionErrors: c.cfg.CountActionErrors,
 		Retry: c.cfg.Retry, RetryRules: c.cfg.RetryRules, RetryDisabled: c.cfg.RetryDisabled, InitTimeout: orValue(p.Init, c.cfg.InitTimeout),
 		ProbeTimeout: orValue(p.Health.Timeout, c.cfg.ProbeTimeout), ProbeAgain: c.cfg.ProbeAgain, Graces: c.cfg.Graces,

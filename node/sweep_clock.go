@@ -16,6 +16,9 @@ func (s *sweeper) trulyDue(ctx context.Context, q store.OverdueQuery, rows []mes
 	if len(rows) == 0 || q.Deadline == store.Orphaned {
 		return rows, nil
 	}
+	if q.Deadline == store.RunBy && s.awake.Thawed(time.Now(), q.Age) {
+		return nil, nil // this node was frozen, and its workers' timers go on for as long
+	}
 	if _, err := s.store.Now(ctx); err != nil { // its clock may just have been set
 		return nil, err
 	}

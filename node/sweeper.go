@@ -43,6 +43,7 @@ type sweep struct {
 type sweeper struct {
 	store     overdue
 	clock     *clock.Clock // the store's
+	awake     *actors.Awake
 	record    operate.Record
 	judge     *actors.WorkerConfig
 	takenBack func(pool, reason string)
@@ -62,7 +63,7 @@ type overdue interface {
 }
 
 func newSweeper(b *base, record operate.Record, judge *actors.WorkerConfig, takenBack func(pool, reason string)) *sweeper {
-	s := &sweeper{store: b.store, clock: &b.clock, record: record, judge: judge, takenBack: takenBack, logger: b.logger}
+	s := &sweeper{store: b.store, clock: &b.clock, awake: &b.awake, record: record, judge: judge, takenBack: takenBack, logger: b.logger}
 	s.tracer = func() *tracing.Tracer { return b.tracer } // the node makes it when it starts
 	s.sweeps = s.table(&b.cfg)
 	return s

@@ -64,6 +64,7 @@ func (w *watcher) start() {
 	var ctx context.Context
 	ctx, w.end = context.WithCancel(context.Background())
 	w.tasks.Go(func() { w.run(ctx) })
+	w.tasks.Go(func() { w.node.awake.Run(ctx) })
 }
 
 // stop ends the watch, where there is one.
