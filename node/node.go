@@ -176,7 +176,7 @@ func (n *Node) newOperator(feeds *actors.Feeds, outcomes *actors.Outcomes, answe
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: n.self,
 		Mailboxes: n.mailboxes, Journal: n.journal.add, Readings: n.findings.readings, Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes, Runs: n.runs, Serves: n.catalog.serves,
-		MarkPool: func(v *view.Pool) { n.reloader.refused.Load().mark(v) }, Retries: answers.answer,
+		MarkPool: func(v *view.Pool) { n.reloader.refused.Load().mark(v) }, Retries: answers.answer, BackOffMax: answers.longest,
 		Retains: n.cfg.RetainExecutions, Recorded: n.cfg.RetainJournal, Transitions: n.cfg.RetainEvents, Counted: n.cfg.minutesKept(), Hours: n.cfg.RetainCounts, SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,
 		Grades: operate.Grades{Thresholds: n.cfg.thresholds(), StalenessTimes: n.cfg.StalenessMultiplier},
 	})

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -41,6 +42,15 @@ func standsAt(e *messages.Execution) string {
 		return "due at " + e.RunAt.UTC().Format(time.RFC3339Nano)
 	}
 	return e.Status.String()
+}
+
+// longest is the longest back-off of an execution: that of its retries, or of what is taken back.
+func (r *retries) longest(e *messages.Execution) time.Duration {
+	policy := r.cfg.Retry
+	if a, ok := r.catalog.action(e.Action, e.Version); ok {
+		policy = retry.Resolve(a.Retry, policy)
+	}
+	return max(retry.Resolve(policy, retry.Policy{}).Max, retry.TakeBackDelay(math.MaxInt32))
 }
 
 // noRetry says why an execution has no retry, or what a failure of it would meet.

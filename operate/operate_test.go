@@ -227,3 +227,26 @@ func TestRefusalsTravel(t *testing.T) {
 		require.Contains(t, p.Message, c.says)
 	}
 }
+
+func TestATimeBeyondTheBackOffIsSaid(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		e    messages.Execution
+		said bool
+	}{
+		"submitted for a time":       {messages.Execution{RunAt: now.Add(48 * time.Hour)}, false},
+		"a retry":                    {messages.Execution{RetryCount: 1, RunAt: now.Add(5 * time.Minute)}, false},
+		"a retry, a little beyond":   {messages.Execution{RetryCount: 1, RunAt: now.Add(6 * time.Minute)}, false},
+		"a retry, far beyond":        {messages.Execution{RetryCount: 1, RunAt: now.Add(time.Hour)}, true},
+		"given back, far beyond":     {messages.Execution{Attempt: 2, RunAt: now.Add(time.Hour)}, true},
+		"given back, after a moment": {messages.Execution{Attempt: 2, RunAt: now.Add(time.Second)}, false},
+	} {
+		x := view.Explanation{Message: "it waits for its time", WhatToDo: "Nothing."}
+		beyondBackOff(&x, &c.e, now, 5*time.Minute)
+		require.Equal(t, c.said, x.WhatToDo != "Nothing.", name)
+		if c.said {
+			require.Contains(t, x.Message, "it waits for its time; that is 1h0m0s from now, and its longest back-off is 5m0s:", name)
+		}
+	}
+}

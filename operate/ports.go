@@ -55,6 +55,9 @@ type Config struct {
 	// Retries says whether a retry follows an execution, or why none does.
 	Retries func(context.Context, *messages.Execution) view.Retry
 
+	// BackOffMax, where set, is the longest back-off before an execution is placed again.
+	BackOffMax func(*messages.Execution) time.Duration
+
 	SessionTimeout time.Duration
 	ProbeTimeout   time.Duration
 	BeatEvery      time.Duration // between two beats of a node

@@ -48,6 +48,9 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 			x.Reason, x.Message = string(messages.CodeNoNodeServes), "the workers that it has come to cannot run it ("+why+"); it is placed again"
 			x.WhatToDo = "Load its pack on a node (`troupe reload`), or cancel the execution. It ends after `executor.no_worker_deadline`."
 		}
+		if q.cfg.BackOffMax != nil {
+			beyondBackOff(&x, &e, q.cfg.Clock.Now(), q.cfg.BackOffMax(&e))
+		}
 	case q.heldRemotely(&e):
 		reason := remoteReasons[e.Status]
 		x.Reason, x.Message = reason.String(), fmt.Sprintf("%s; its worker is %s, of another node", reason.Sentence(), e.WorkerID)
@@ -79,6 +82,21 @@ func (q *executions) handedBack(ctx context.Context, e *messages.Execution) stri
 		return ""
 	}
 	return actors.NotServed + why
+}
+
+// backOffSlack is how much longer than the longest back-off one is not worth a word: estimates of the store's clock differ a little.
+const backOffSlack = time.Minute
+
+// beyondBackOff says of an execution that is to be placed again that its time is far beyond the longest back-off. Whoever set it had a clock
+// that was ahead, or the store's has been set back since then.
+func beyondBackOff(x *view.Explanation, e *messages.Execution, now time.Time, longest time.Duration) {
+	left := e.RunAt.Sub(now)
+	if e.RetryCount == 0 && e.Attempt == 0 || left <= longest+backOffSlack {
+		return
+	}
+	x.Message += fmt.Sprintf("; that is %s from now, and its longest back-off is %s: the clock of the store was ahead when the time was set, or has been set back",
+		left.Round(time.Second), longest)
+	x.WhatToDo = "Let NTP set the clock of the store's machine, and compare `troupe_clock_ahead_seconds` of the nodes. To run it before its time, cancel it and submit it again."
 }
 
 // adviceAfter is what a person does about an execution that did not complete.

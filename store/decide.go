@@ -265,6 +265,20 @@ func storableRetry(retry *messages.Execution) (*messages.Execution, error) {
 	return &keyless, nil
 }
 
+// CountFrom has the times of a retry count from when it is stored, and not from when it was judged: the store's clock may have been set since
+// then, and a node estimates it. A retry of a caller who does not say when it was judged keeps its times.
+func CountFrom(retry *messages.Execution, now time.Time) {
+	if retry.RequestedAt.IsZero() {
+		return
+	}
+	moved := now.Sub(retry.RequestedAt)
+	for _, t := range []*time.Time{&retry.RunAt, &retry.QueueDeadline} {
+		if !t.IsZero() {
+			*t = t.Add(moved)
+		}
+	}
+}
+
 // addRetry adds the retry to the decision.
 func (d *Decision) addRetry(retry *messages.Execution) {
 	if retry != nil {

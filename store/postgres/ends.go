@@ -188,15 +188,15 @@ func (s *statements) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
 
 // retriesSQL stores the retries of executions that this transaction has ended. A retry takes its predecessor's
 // parameters unless it has its own, and the crash count of the chain. It never takes the idempotency key, which stays
-// with the first execution.
+// with the first execution. Its times count from this statement, and not from when its retry was judged: the clock may have been set since then.
 var retriesSQL = func() string {
 	_, rows := freshFrom(insertKind{})
 	return `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
   f.idempotency_key, f.request_hash, f.timeout, f.stall_timeout, f.wait_for_worker, f.idempotent, f.notify, f.may_repeat, f.max_retries,
-  f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, p.crash_count, f.queue_deadline, f.worker_deadline,
-  coalesce(f.parameters, q.parameters) AS parameters, $29::text AS key_owner, f.priority, f.pool, f.session, f.run_at,
+  f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, p.crash_count, f.queue_deadline + k.moved AS queue_deadline, f.worker_deadline,
+  coalesce(f.parameters, q.parameters) AS parameters, $29::text AS key_owner, f.priority, f.pool, f.session, f.run_at + k.moved AS run_at,
   k.parent, p.webhook
- FROM (SELECT * FROM ` + rows + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
+ FROM (SELECT * FROM ` + rows + `) f JOIN (SELECT parent, child, coalesce(now() - judged, '0') AS moved FROM unnest($27::uuid[], $1::uuid[], $30::timestamptz[]) AS u (parent, child, judged)) k ON k.child = f.id
  JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
  JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + payloadRequested + `' || pool) FROM i`
 }()
@@ -210,6 +210,7 @@ type retryOf struct {
 func queueRetries(batch *pgx.Batch, channel string, retries []retryOf) {
 	var rows freshRows
 	var parents, labelled column[pgtype.UUID]
+	var judged column[pgtype.Timestamptz]
 	var keys, values []string
 	for _, r := range retries {
 		n := *r.next
@@ -218,7 +219,7 @@ func queueRetries(batch *pgx.Batch, channel string, retries []retryOf) {
 		if err := rows.add(&n); err != nil {
 			continue // labels are texts, which always encode
 		}
-		parents = append(parents, uuidOf(r.parent))
+		parents, judged = append(parents, uuidOf(r.parent)), append(judged, timeOf(n.RequestedAt))
 		for k, v := range n.Labels {
 			labelled, keys, values = append(labelled, uuidOf(n.ID)), append(keys, encodeText(k)), append(values, encodeText(v))
 		}
@@ -226,7 +227,7 @@ func queueRetries(batch *pgx.Batch, channel string, retries []retryOf) {
 	if len(parents) == 0 {
 		return
 	}
-	batch.Queue(retriesSQL, append(rows.args(false), parents, channel, nil)...)
+	batch.Queue(retriesSQL, append(rows.args(false), parents, channel, nil, judged)...)
 	if len(labelled) > 0 {
 		batch.Queue(labelSQL, labelled, keys, values)
 	}

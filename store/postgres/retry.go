@@ -58,7 +58,7 @@ func (s *retrier) insertRetry(ctx context.Context, id messages.ExecutionID, next
 	touched.lock(batch)
 	child := uuidOf(next.ID)
 	batch.Queue(retryFenceSQL, uuidOf(id), child, retried, textOf(by))
-	batch.Queue(retriesSQL, append(rows.args(false), column[pgtype.UUID]{uuidOf(id)}, s.channel(), textOf(next.KeyOwner))...)
+	batch.Queue(retriesSQL, append(rows.args(false), column[pgtype.UUID]{uuidOf(id)}, s.channel(), textOf(next.KeyOwner), column[pgtype.Timestamptz]{timeOf(next.RequestedAt)})...)
 	if len(next.Labels) > 0 {
 		var ids column[pgtype.UUID]
 		var keys, values []string

@@ -172,6 +172,7 @@ func (w *writer) writeSideRows(d *store.Decision, r *record) error {
 // retry stores the retry of r. It takes r's parameters unless it has its own, and the crash count of the chain.
 func (w *writer) retry(e *messages.Execution, r *record, crashes int) error {
 	n := &record{Row: store.Row{Execution: *e}, avoid: r.WorkerID}
+	store.CountFrom(&n.Execution, w.now)
 	if len(n.Parameters) == 0 && r.params > 0 {
 		b, err := readBlob(w.c, "SELECT parameters FROM request WHERE seq = ?", r.Seq)
 		if err != nil {

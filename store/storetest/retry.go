@@ -54,6 +54,38 @@ func testOneRetry(t *testing.T, k *kit) {
 	}
 }
 
+// testRetryTimes checks that the times of a retry count from the store's own clock when it is stored, however far from it the clock was by
+// which it was judged: a node estimates the store's, which may be set at any time.
+func testRetryTimes(t *testing.T, k *kit) {
+	const backOff, patience = 40 * time.Minute, time.Hour
+	for name, step := range map[string]time.Duration{"as it was": 0, "ahead": 26 * time.Hour, "behind": -26 * time.Hour} {
+		now, err := k.Now(t.Context())
+		require.NoError(t, err)
+		judged := func(e messages.Execution) *messages.Execution {
+			next := retryOf(e)
+			next.RequestedAt = now.Add(step)
+			next.RunAt, next.QueueDeadline = next.RequestedAt.Add(backOff), next.RequestedAt.Add(patience)
+			return &next
+		}
+		for _, status := range []messages.Status{messages.Requested, messages.Running, messages.Failed} {
+			e := k.bring(t, status)
+			next := judged(e)
+			switch status {
+			case messages.Requested:
+				k.applied(t, &store.End{ID: e.ID, Outcome: failed(messages.Failed), Retry: next})
+			case messages.Running:
+				k.applied(t, &store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: failed(messages.Failed), Retry: next})
+			default:
+				_, err := k.Retry(t.Context(), e.ID, *next, "ann")
+				require.NoError(t, err)
+			}
+			got := k.get(t, next.ID)
+			require.Equal(t, []time.Duration{backOff, patience}, []time.Duration{got.RunAt.Sub(got.RequestedAt), got.QueueDeadline.Sub(got.RequestedAt)}, "%s, %s", name, status)
+			require.WithinDuration(t, now, got.RequestedAt, time.Hour, "%s, %s", name, status)
+		}
+	}
+}
+
 // testRetryRaces checks that of many requests at the same time one makes the retry, and that all get a retry that an
 // outcome has made.
 func testRetryRaces(t *testing.T, k *kit) {

@@ -38,6 +38,7 @@ var suite = []named{
 	{"races have one winner", testRaces},
 	{"late outcomes", testLateOutcomes},
 	{"retry", testRetry},
+	{"times of a retry", testRetryTimes},
 	{"crashes over a chain", testCrashes},
 	{"one retry", testOneRetry}, {"events name who", testEventsNameWho},
 	{"key owners", testKeyOwners}, {"retry key owners", testRetryKeyOwners},
