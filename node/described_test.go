@@ -65,7 +65,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	unnamed := strings.NewReplacer()
 	walk(unnamed, func(path string) bool { return !strings.Contains(path, "{") })
 	id := k.run("t.noop", nil).ID.String()
-	nothing := []string{"/api/v1/dead-letters/{id}", "/api/v1/operations/{id}", "/api/v1/sessions/{pool}/{name}", "/debug/actors/{id}"} // there are none
+	nothing := []string{"/api/v1/dead-letters/{id}", "/api/v1/operations/{id}", "/api/v1/sessions/{pool}/{name}", "/api/v1/session-states/{pool}/{name}", "/debug/actors/{id}"} // there are none
 	walk(strings.NewReplacer("executions/{id}/line", "executions/"+id+"/line?at=2030-01-31T08:00:00Z", "executions/{id}", "executions/"+id, "nodes/{id}", "nodes/test", "{node}/{pool}/{slot}", "test/go/0", "pools/{pool}", "pools/go", "actions/{ref}", "actions/t.noop"),
 		func(path string) bool { return !slices.Contains(nothing, path) })
 	require.Greater(t, checked, 50)

@@ -109,7 +109,7 @@ func TestWhatBecomesOfACall(t *testing.T) {
 	require.Equal(t, 200, call("/endless").Code, "no more of an answer is read than is needed")
 	brief, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
-	require.Equal(t, webhook.Answer{Failure: "no answer within 10s"}, caller.call(brief, hookAt(server.URL+"/hangs")))
+	require.Equal(t, webhook.Answer{Failure: "no answer: none came within 10s"}, caller.call(brief, hookAt(server.URL+"/hangs")))
 	unsigned := hookAt(server.URL)
 	unsigned.Secret = "billing"
 	require.Equal(t, "not signed, so not sent: no such secret", caller.call(t.Context(), unsigned).Failure)
@@ -120,7 +120,7 @@ func TestWhatBecomesOfACall(t *testing.T) {
 
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
-	require.Equal(t, webhook.Answer{Failure: "the certificate is of an authority that this node does not know"}, callerOf(t, "127.0.0.1").call(t.Context(), hookAt(secure.URL)))
+	require.Equal(t, webhook.Answer{Failure: "no answer: the certificate is of an authority that this node does not know"}, callerOf(t, "127.0.0.1").call(t.Context(), hookAt(secure.URL)))
 }
 
 func TestWebhookSettingsThatCannotBe(t *testing.T) {
