@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -69,14 +71,32 @@ func firstWord(ctx context.Context, runner Runner, heard <-chan any) (failure er
 // startErrorOf adds to a failed start what the program wrote last.
 func startErrorOf(err error, runner Runner) *StartError {
 	var own *StartError
-	if !errors.As(err, &own) {
+	answered := errors.As(err, &own)
+	if !answered {
 		own = &StartError{Why: err.Error()}
 	}
 	why := own.Why
 	if talker, ok := runner.(interface{ Stderr() string }); ok {
-		why = withStderr(why, talker.Stderr())
+		stderr := talker.Stderr()
+		if answered {
+			stderr = withoutNotes(stderr)
+		}
+		why = withStderr(why, stderr)
 	}
 	return &StartError{Why: why, Traceback: own.Traceback}
+}
+
+// loadNote begins the lines in which the SDKs note what they load. They name it where the program ends in the middle of that; an answered error
+// has the name.
+const loadNote = "troupe_worker: loads "
+
+// withoutNotes leaves out what the SDKs have noted.
+func withoutNotes(stderr string) string {
+	if !strings.Contains(stderr, loadNote) {
+		return stderr
+	}
+	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(line string) bool { return strings.HasPrefix(line, loadNote) })
+	return strings.Join(lines, "\n")
 }
 
 func withStderr(why, stderr string) string {

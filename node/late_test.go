@@ -57,7 +57,6 @@ func TestALateFailureIsToldOnItsRun(t *testing.T) {
 		e := k.late(first.ID)[0]
 		require.Equal(t, "RangeError: late", e.Reason)
 		require.EqualValues(t, 1, e.Attempt)
-		require.Equal(t, messages.Completed, e.To)
 		require.Equal(t, string(before.ID), e.Worker)
 	}
 	require.JSONEq(t, "[2,false]", string(k.run("late.count", nil, s).Result))

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (r *frameReader) large(size int64) error {
 	whole := headerLen + int(size)
 	head := min(whole, headerLen+headMax)
 	for r.to-r.from < head {
-		if r.to-r.from > headerLen && r.buf[r.from+headerLen] != '{' {
+		if !beginsObject(r.buf[min(r.from+headerLen, r.to):r.to]) {
 			return outside()
 		}
 		if err := r.fill(head); err != nil {
@@ -65,6 +66,15 @@ func (r *frameReader) large(size int64) error {
 		return err
 	}
 	return &largeFrame{event}
+}
+
+// beginsObject reports whether bytes may be the beginning of a JSON object.
+func beginsObject(head []byte) bool {
+	if len(head) == 0 {
+		return true
+	}
+	rest := bytes.TrimLeft(head[1:], " \t\r\n")
+	return head[0] == '{' && (len(rest) == 0 || rest[0] == '"' || rest[0] == '}')
 }
 
 // skip passes over a frame of n bytes, whose beginning is in the buffer.

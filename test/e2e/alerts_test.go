@@ -84,8 +84,8 @@ func shareOf(unhealthy int) map[string]string {
 // retriesOf has so many retries made for each ten executions that end.
 func retriesOf(retries int) map[string]string {
 	return map[string]string{
-		`troupe_executions_total\{.*pool="go",status="failed"`: "0+10x120",
-		`troupe_retries_total` + goPool:                        fmt.Sprintf("0+%dx120", retries),
+		`troupe_executions_total\{code="queue_timeout",pool="go",status="failed"`: "0+10x120",
+		`troupe_retries_total` + goPool:                                           fmt.Sprintf("0+%dx120", retries),
 	}
 }
 
@@ -128,6 +128,8 @@ var alertCases = []alertCase{
 	{"many dead letters", map[string]string{`troupe_dead_letters_total`: "0+3x120"}, []string{"dlq_rate warning"}},
 	{"a node was lost", map[string]string{"troupe_nodes_lost_recently": steady1}, []string{"node_lost critical"}},
 	{"heartbeats are late", map[string]string{"troupe_heartbeat_age_seconds": "31x120"}, []string{"heartbeat_late warning"}},
+	{"its workers get no work", map[string]string{"troupe_workers_unattached" + goPool: steady1}, []string{"workers_unattached critical", "workers_unattached warning"}},
+	{"an execution is poisoned", map[string]string{`troupe_executions_total\{code="poisoned",pool="go",status="failed"`: "0+1x120"}, []string{"executions_poisoned warning"}},
 	{"an actor is stuck", map[string]string{"troupe_stuck_actors": steady1}, []string{"actor_stuck warning"}},
 }
 

@@ -30,7 +30,7 @@ func TestSubmitFromTheShell(t *testing.T) {
 	r = n.troupe(t, "submit", "core.fail", "message=as asked", "code=bad_luck", "--wait")
 	require.Equal(t, 1, r.code)
 	require.Empty(t, r.out)
-	require.Regexp(t, `^execution [0-9a-f-]{36} failed: bad_luck: as asked\n$`, r.err)
+	require.Regexp(t, `^execution [0-9a-f-]{36} failed: bad_luck: as asked\nno retry follows: max_retries is 0; set it on the action or the submission\n$`, r.err)
 
 	id := n.prints(t, "submit", "core.echo", "later=1", "--at", "1h", "--label", "team=a", "--priority", "9")
 	e := n.get(t, "/api/v1/executions/"+id)
@@ -292,7 +292,7 @@ func TestInputMustBeAnObject(t *testing.T) {
 	n := shared(t)
 	for input, want := range map[string]string{
 		"": "standard input holds no JSON object: it does not begin with {", "[1]": "it does not begin with {",
-		`{"a":`: "standard input holds no JSON object: unexpected end of JSON input", `{"a":nope}`: "invalid character 'o'",
+		`{"a":`: "standard input holds no JSON object: /a ends in the middle of its JSON", `{"a":nope}`: "/a is not JSON at byte 5",
 	} {
 		r := n.troupeWith(t, input, "submit", "core.echo", "--params", "-")
 		require.Equal(t, 2, r.code)

@@ -28,6 +28,8 @@ func TestHelpersAreSmall(t *testing.T) {
 		t.Logf("%s: %+v", name, m)
 		require.NotZero(t, m.Own)
 		require.Less(t, m.Own, int64(4<<20), "memory of the %s's own", name)
-		require.Less(t, m.Resident, int64(14<<20), "what is resident of the %s", name)
+		// Beside its own memory these are pages of the program's file, which all its processes share. How many the kernel maps around one that
+		// is needed depends on what it has in its cache.
+		require.Less(t, m.Resident, int64(32<<20), "what is resident of the %s", name)
 	}
 }
